@@ -1,0 +1,49 @@
+# `make demo` and `make test` set up what they need in .venv; nothing outside this folder is changed.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+CXX_SOURCES = $(shell find loomgen/include loomgen/emulator/csrc generated/csrc \
+	-name '*.cuh' -o -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' 2>/dev/null | sort)
+
+.PHONY: demo test check census render clean
+.DEFAULT_GOAL := test
+
+demo: $(STAMP)
+	$(BIN)/loomgen render --arch sm_100a
+	$(BIN)/loomgen render --arch sm_100a --check
+	$(BIN)/loomgen verify --backend emulate --shape 0,15,64,65,200 --heads 2/4
+
+test: check census
+	$(BIN)/python -m pytest -n 2
+
+check: $(STAMP)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_sizes.py
+	$(if $(CXX_SOURCES),$(BIN)/clang-format --dry-run --Werror $(CXX_SOURCES))
+
+census: $(STAMP)
+	$(BIN)/loomgen census --arch all --strict
+
+render: $(STAMP)
+	$(BIN)/loomgen render --arch all
+
+clean:
+	rm -rf build
+
+# torch comes first: another package's open requirement on it could bring a different version. nvcc comes from
+# PyPI only where the system has none.
+$(STAMP): requirements/dev.txt requirements/nvcc.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "development needs Python 3.11 or newer; name one: make PYTHON=python3.12"; exit 3; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet -r requirements/dev.txt
+	command -v nvcc >/dev/null || $(BIN)/python -m pip install --quiet -r requirements/nvcc.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/loomgen doctor
+	touch $@

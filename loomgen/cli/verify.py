@@ -1,0 +1,166 @@
+"""``loomgen verify``: run stages, or an operator, and compare them with the float64 golden."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loomgen.cli.exit_codes import ExitCode
+from loomgen.cli.options import JsonOption, OneArchOption, StageOption
+from loomgen.cli.output import progress, show
+from loomgen.cli.project import Project, default_root, matching
+
+if TYPE_CHECKING:
+    from loomgen.verify import OpRow, VerifyRow
+
+_COLUMNS = {
+    "stage": "stage",
+    "kernel": "kernel",
+    "seed": "seed",
+    "tensor": "tensor",
+    "rel_l2": "relative L2",
+    "bound": "bound",
+    "bits": "bits as ordered",
+    "ok": "ok",
+}
+
+_OP_COLUMNS = {
+    "case": "case",
+    "lengths": "lengths",
+    "heads": "heads",
+    "seed": "seed",
+    "tensor": "tensor",
+    "rel_l2": "relative L2",
+    "bound": "bound",
+    "ok": "ok",
+}
+
+_STAGE_OPTIONS = ("stage", "shape", "heads")
+"""Options that say which stages run on what; an operator has its own cases."""
+
+
+class Backend(str, Enum):
+    """What runs a kernel: the interpreter of its meaning, or the emulator of its CUDA source."""
+
+    INTERP = "interp"
+    EMULATE = "emulate"
+
+
+def verify(
+    ctx: typer.Context,
+    backend: Annotated[Backend, typer.Option(help="What runs the stages.")] = Backend.INTERP,
+    arch: OneArchOption = "sm_100a",
+    stage: StageOption = None,
+    op: Annotated[str | None, typer.Option(help="Verify this operator over its own cases, not stages.")] = None,
+    shape: Annotated[str, typer.Option(help="Sequence lengths of the packed batch.")] = "0,15,64,65,200",
+    heads: Annotated[str, typer.Option(help="Key heads / value heads.")] = "2/4",
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds to run: 0, 1, ...")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the stages on a packed ragged batch and print each tensor's error against float64.
+
+    The emulator runs the committed sources and also compares every bit with the interpreter, which replays the plan's
+    sums. With --op, run an operator, such as chunk_gated_delta_rule, over shapes, dtypes and flags instead. Exits 1
+    past a bound, where a bit differs, and where the emulator finds a fault.
+    """
+    from loomgen.emulator import EmulatorFault
+
+    rows: Sequence[VerifyRow | OpRow]
+    try:
+        if op is None:
+            rows = _rows(ctx.obj, backend, arch, stage, parse_lengths(shape), parse_heads(heads), seeds)
+        else:
+            _check_op_options(ctx, backend)
+            rows = _op_rows(op, arch, seeds)
+    except EmulatorFault as fault:
+        typer.echo(f"fault: {fault}", err=True)
+        raise typer.Exit(ExitCode.CHECK_FAILED) from None
+    show([_printable(row) for row in rows], _COLUMNS if op is None else _OP_COLUMNS, as_json=as_json)
+    if not all(row.ok for row in rows):
+        raise typer.Exit(ExitCode.CHECK_FAILED)
+
+
+def _rows(
+    project: Project,
+    backend: Backend,
+    arch: str,
+    stage: str | None,
+    lengths: tuple[int, ...],
+    heads: tuple[int, int],
+    seeds: int,
+) -> list[VerifyRow]:
+    from loomgen.target import target_named
+    from loomgen.verify import verify_stages
+
+    target = target_named(arch).name
+    kernels = matching([kernel for kernel in project.kernels() if target in kernel.targets], stage)
+    total = len(kernels) * seeds
+    started = iter(range(total))
+    with progress("verifying") as update:
+        return verify_stages(
+            kernels,
+            backend.value,
+            lengths,
+            heads,
+            tuple(range(seeds)),
+            root=project.root,
+            arch=target,
+            on_kernel=lambda kernel, seed: update(next(started), total),
+        )
+
+
+def _check_op_options(ctx: typer.Context, backend: Backend) -> None:
+    """Raises BadParameter for what an operator does not take: it runs this package's kernels over its own cases."""
+    for name in _STAGE_OPTIONS:
+        source = ctx.get_parameter_source(name)
+        if source is not None and source.name != "DEFAULT":
+            raise typer.BadParameter(f"--{name} is for stages: --op has cases of its own")
+    if backend is not Backend.EMULATE:
+        raise typer.BadParameter(f"--backend {backend.value}: an operator runs kernels, want emulate with --op")
+    if ctx.obj.root != default_root():
+        raise typer.BadParameter(f"--root {ctx.obj.root}: an operator runs the kernels beside the package")
+
+
+def _op_rows(op: str, arch: str, seeds: int) -> list[OpRow]:
+    from loomgen.target import target_named
+    from loomgen.verify import CASES, verify_op
+
+    total = len(CASES) * seeds
+    started = iter(range(total))
+    with progress("verifying") as update:
+        return verify_op(
+            op,
+            range(seeds),
+            arch=target_named(arch).name,
+            on_case=lambda case, seed: update(next(started), total),
+        )
+
+
+def _printable(row: VerifyRow | OpRow) -> dict[str, Any]:
+    """The row with an error that JSON can hold: null where the tensor is not finite."""
+    fields = dataclasses.asdict(row)
+    return fields if math.isfinite(row.rel_l2) else {**fields, "rel_l2": None}
+
+
+def parse_lengths(text: str) -> tuple[int, ...]:
+    """``0,15,64`` as sequence lengths; raises BadParameter."""
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise typer.BadParameter(f"--shape {text!r}: want lengths separated by commas, such as 0,15,64")
+    return tuple(int(part) for part in parts)
+
+
+def parse_heads(text: str) -> tuple[int, int]:
+    """``2/4`` as key heads and value heads; raises BadParameter."""
+    parts = text.split("/")
+    if len(parts) != 2 or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise typer.BadParameter(f"--heads {text!r}: want key heads / value heads, such as 2/4")
+    key_heads, value_heads = (int(part) for part in parts)
+    if value_heads % key_heads != 0:
+        raise typer.BadParameter(f"--heads {text!r}: value heads must be a multiple of key heads")
+    return key_heads, value_heads

@@ -1,0 +1,30 @@
+"""The layout of a source file: templates put the emitted text in its place and decide nothing."""
+
+from __future__ import annotations
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from loomgen.ir.kernel import KernelSpec
+
+
+def kernel_source(kernel: KernelSpec, body: str) -> str:
+    """The text of a ``.cu`` file: banner, includes and ``body``, the kernel's signature and statements.
+
+    It says nothing of the target, so targets whose bodies agree share a file.
+    """
+    template = _environment().get_template("kernel.cu.j2")
+    return template.render(
+        name=str(kernel.name),
+        spec_path=kernel.spec_path,
+        spec_digest=kernel.spec_digest,
+        body=body.strip("\n"),
+    )
+
+
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("loomgen.emit", "templates"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
