@@ -1,0 +1,237 @@
+"""Plan IR: how a kernel's threads carry out a program: synchronisation, control, the kernel.
+
+Layouts (`ir.layout`) and operations (`ir.operations`) are re-exported here. Element expressions are still Tile IR
+expressions; ``homes`` says where each tile they read lives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from loomgen.ir.layout import (
+    WARP_THREADS,
+    Fragment,
+    Home,
+    Homes,
+    RegisterLayout,
+    RegisterTile,
+    RowTile,
+    ScalarHome,
+    SharedBuffer,
+    SharedRef,
+    Strip,
+    StripTile,
+    Team,
+)
+from loomgen.ir.operations import (
+    Atom,
+    CopyIn,
+    CopyOut,
+    DiagonalBlocks,
+    ExchangeRead,
+    ExchangeWrite,
+    LoadFragment,
+    LoadStrip,
+    MapFragment,
+    MapRows,
+    MapScalar,
+    MapShared,
+    Mma,
+    Move,
+    ReduceColumns,
+    ReduceVector,
+    ScalarUse,
+    ScanVector,
+    StoreDirect,
+    StoreFragment,
+    StoreRows,
+    StoreScalars,
+)
+from loomgen.ir.tile import Expr, Window
+
+__all__ = [
+    "WARP_THREADS",
+    "Arrive",
+    "Atom",
+    "Barrier",
+    "ChunkLoop",
+    "Commit",
+    "Conditional",
+    "CopyIn",
+    "CopyOut",
+    "DiagonalBlocks",
+    "ExchangeRead",
+    "ExchangeWrite",
+    "Fragment",
+    "Home",
+    "Homes",
+    "Leaf",
+    "LoadFragment",
+    "LoadStrip",
+    "MapFragment",
+    "MapRows",
+    "MapScalar",
+    "MapShared",
+    "Mma",
+    "Move",
+    "Plan",
+    "PlanOp",
+    "Prefetch",
+    "Preload",
+    "RangeLoop",
+    "ReduceColumns",
+    "ReduceVector",
+    "RegisterLayout",
+    "RegisterTile",
+    "RowTile",
+    "ScalarHome",
+    "ScalarUse",
+    "ScanVector",
+    "Scope",
+    "SharedBuffer",
+    "SharedLayout",
+    "SharedRef",
+    "StoreDirect",
+    "StoreFragment",
+    "StoreRows",
+    "StoreScalars",
+    "Strip",
+    "StripTile",
+    "Team",
+    "Wait",
+]
+
+# --------------------------------------------------------------------------- synchronisation
+
+
+class Scope(Enum):
+    """Who has to wait for whom; ordered."""
+
+    THREAD = 0
+    WARP = 1
+    BLOCK = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrive:
+    """The point of an iteration at which its ring slots must be complete for every thread; emits nothing itself."""
+
+    refs: tuple[SharedRef, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """Closes the calling thread's group of asynchronous copies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Waits until at most ``pending`` of the thread's youngest groups are in flight."""
+
+    pending: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Barrier:
+    """Orders memory among the threads of ``scope``; ``reason`` names the two accesses that need it."""
+
+    scope: Scope
+    reason: str
+
+
+# --------------------------------------------------------------------------- control
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkLoop:
+    """Over the chunks of a sequence. ``it`` is the iteration's name in device code."""
+
+    window: Window
+    body: tuple[PlanOp, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeLoop:
+    name: str
+    begin: Expr
+    end: Expr
+    homes: Homes
+    body: tuple[PlanOp, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preload:
+    """The copies of the first ``count`` iterations of a chunk loop, before it; one group an iteration."""
+
+    window: Window
+    count: int
+    copies: tuple[CopyIn, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prefetch:
+    """Inside a chunk loop: the copies of the iteration ``ahead`` later, where there is one."""
+
+    window: Window
+    ahead: int
+    copies: tuple[CopyIn, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditional:
+    """A uniform branch."""
+
+    cond: Expr
+    homes: Homes
+    then: tuple[PlanOp, ...]
+    orelse: tuple[PlanOp, ...]
+    text: str
+
+
+Leaf = (
+    CopyIn
+    | CopyOut
+    | StoreDirect
+    | StoreScalars
+    | LoadFragment
+    | StoreFragment
+    | Move
+    | MapFragment
+    | MapShared
+    | MapScalar
+    | MapRows
+    | ReduceColumns
+    | ReduceVector
+    | ScanVector
+    | LoadStrip
+    | StoreRows
+    | Mma
+    | ExchangeWrite
+    | ExchangeRead
+    | DiagonalBlocks
+    | Arrive
+    | Commit
+    | Wait
+    | Barrier
+)
+PlanOp = Leaf | ChunkLoop | RangeLoop | Preload | Prefetch | Conditional
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A kernel before its shared memory is laid out and synchronised."""
+
+    team: Team
+    body: tuple[PlanOp, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedLayout:
+    """Where each buffer lies: byte offsets into the dynamic shared memory of ``n_bytes``."""
+
+    offsets: tuple[tuple[SharedBuffer, int], ...]
+    n_bytes: int

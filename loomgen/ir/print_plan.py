@@ -1,0 +1,264 @@
+"""Plan IR as text: one line an operation, for ``loomgen explain`` and for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from typing_extensions import assert_never
+
+from loomgen.ir.plan import (
+    Arrive,
+    Barrier,
+    ChunkLoop,
+    Commit,
+    Conditional,
+    CopyIn,
+    CopyOut,
+    DiagonalBlocks,
+    ExchangeRead,
+    ExchangeWrite,
+    Fragment,
+    Home,
+    Homes,
+    LoadFragment,
+    LoadStrip,
+    MapFragment,
+    MapRows,
+    MapScalar,
+    MapShared,
+    Mma,
+    Move,
+    Plan,
+    PlanOp,
+    Prefetch,
+    Preload,
+    RangeLoop,
+    ReduceColumns,
+    ReduceVector,
+    RegisterTile,
+    RowTile,
+    ScalarHome,
+    ScalarUse,
+    ScanVector,
+    Scope,
+    SharedBuffer,
+    SharedLayout,
+    SharedRef,
+    StoreDirect,
+    StoreFragment,
+    StoreRows,
+    StoreScalars,
+    Strip,
+    StripTile,
+    Team,
+    Wait,
+)
+from loomgen.ir.print_tile import print_coord, print_expr
+from loomgen.ir.tile import Coord, Tensor
+
+
+def print_plan(kernel: Plan) -> str:
+    """The team and the operations; ends with a newline."""
+    lines = [_team(kernel.team), *(f"  {line}" for line in _block(kernel.body))]
+    return "\n".join(lines) + "\n"
+
+
+def print_layout(layout: SharedLayout) -> str:
+    """The shared memory, buffer by buffer from its start; ends with a newline."""
+    lines = [f"shared memory: {layout.n_bytes} bytes"]
+    for buffer, offset in sorted(layout.offsets, key=lambda item: (item[1], item[0].name)):
+        lines.append(f"  {offset:>6} .. {offset + buffer.n_bytes:<6} {_buffer(buffer)}")
+    return "\n".join(lines) + "\n"
+
+
+def _team(team: Team) -> str:
+    return f"team: {team.slabs} slabs x {team.parts} parts = {team.warps} warps, {team.threads} threads"
+
+
+def _buffer(buffer: SharedBuffer) -> str:
+    shape = f"{buffer.cols}" if buffer.rows == 1 else f"{buffer.rows} x {buffer.cols}"
+    text = f"{buffer.name}: {buffer.dtype.value} {shape}"
+    if buffer.pitch != buffer.cols:
+        text += f", pitch {buffer.pitch}"
+    if buffer.swizzle:
+        text += f", swizzle {buffer.swizzle}"
+    return text if buffer.slots == 1 else f"{text}, {buffer.slots} slots"
+
+
+# --------------------------------------------------------------------------- operations
+
+
+def _block(ops: tuple[PlanOp, ...]) -> Iterator[str]:
+    if not ops:
+        yield "nothing"
+    for op in ops:
+        yield from _operation(op)
+
+
+def _operation(op: PlanOp) -> Iterator[str]:
+    match op:
+        case ChunkLoop():
+            yield f"for {op.window.name} in chunks({op.window.parent}):"
+            yield from _indented(_block(op.body))
+        case RangeLoop():
+            yield f"for {op.name} in range({print_expr(op.begin)}, {print_expr(op.end)}):"
+            yield from _indented(_block(op.body))
+        case Preload():
+            yield f"preload the first {op.count} of chunks({op.window.parent}), a group each:"
+            yield from _indented(_block(op.copies))
+        case Prefetch():
+            yield f"prefetch chunk {op.window.name} + {op.ahead}, if there is one:"
+            yield from _indented(_block(op.copies))
+        case Conditional():
+            yield f"if {print_expr(op.cond)}:"
+            yield from _indented(_block(op.then))
+            if op.orelse:
+                yield "else:"
+                yield from _indented(_block(op.orelse))
+        case CopyIn() | CopyOut() | StoreDirect() | StoreScalars() | LoadStrip():
+            yield _global_movement(op)
+        case LoadFragment() | StoreFragment() | StoreRows() | Move():
+            yield _movement(op)
+        case MapFragment() | MapShared() | MapRows() | MapScalar():
+            yield f"{_target(op)} = {print_expr(op.expr)}{_homes(op.homes)}"
+        case ReduceColumns() | ReduceVector() | ScanVector():
+            yield _sum(op)
+        case Mma() | ExchangeWrite() | ExchangeRead() | DiagonalBlocks():
+            yield _product(op)
+        case Arrive() | Commit() | Wait() | Barrier():
+            yield _synchronisation(op)
+        case _:
+            assert_never(op)
+
+
+def _indented(lines: Iterator[str]) -> Iterator[str]:
+    return (f"  {line}" for line in lines)
+
+
+def _global_movement(op: CopyIn | CopyOut | StoreDirect | StoreScalars | LoadStrip) -> str:
+    match op:
+        case CopyIn():
+            source = _element(op.source.tensor, op.source.coords)
+            return f"copy in {_ref(op.dst)} = {source}, {op.vector_bytes} bytes a thread, asynchronous"
+        case CopyOut():
+            return f"copy out {_element(op.tensor, op.coords)} = {_ref(op.src)}"
+        case StoreDirect() | StoreScalars():
+            return f"store {_element(op.tensor, op.coords)} = {_home(op.src)}"
+        case LoadStrip():
+            return f"load {_home(op.dst)} = {_element(op.source.tensor, op.source.coords)}"
+        case _:
+            assert_never(op)
+
+
+def _movement(op: LoadFragment | StoreFragment | StoreRows | Move) -> str:
+    match op:
+        case LoadFragment():
+            return f"load {_home(op.dst)} = {_ref(op.src)}{_transposed(op.transposed)}"
+        case StoreFragment():
+            return f"store {_ref(op.dst)} = {_home(op.src)}{_transposed(op.transposed)}"
+        case StoreRows():
+            return f"store {_ref(op.dst)} = {_home(op.src)}"
+        case Move():
+            return f"move {_home(op.dst)} = {_home(op.src)}"
+        case _:
+            assert_never(op)
+
+
+def _target(op: MapFragment | MapShared | MapRows | MapScalar) -> str:
+    if not isinstance(op, MapScalar):
+        return f"map {_home(op.dst)}"
+    verb = {ScalarUse.CONSTANT: "map", ScalarUse.VARIABLE: "map variable", ScalarUse.ASSIGNMENT: "assign"}[op.use]
+    return f"{verb} {_home(op.dst)}"
+
+
+def _homes(homes: Homes) -> str:
+    found = [_home(home) for _, home in homes if not isinstance(home, ScalarHome)]
+    return f"  (from {', '.join(found)})" if found else ""
+
+
+def _sum(op: ReduceColumns | ReduceVector | ScanVector) -> str:
+    match op:
+        case ReduceColumns():
+            return f"reduce {_home(op.dst)} = {op.op.value}[{op.layout.cols}] {print_expr(op.expr)}{_homes(op.homes)}"
+        case ReduceVector():
+            return f"reduce {_home(op.dst)} = {op.op.value}[{op.over}] {print_expr(op.expr)}{_homes(op.homes)}"
+        case ScanVector():
+            return f"scan {_ref(op.dst)} = {op.op.value} {_ref(op.src)}"
+        case _:
+            assert_never(op)
+
+
+def _product(op: Mma | ExchangeWrite | ExchangeRead | DiagonalBlocks) -> str:
+    match op:
+        case Mma():
+            sign = "+=" if op.seeded else "="
+            parts = f", {op.parts} parts" if op.parts > 1 else ""
+            operands = f"{_home(op.a)} @ {_ref(op.b)}{_transposed(op.transposed)}"
+            return f"mma {_home(op.acc)} {sign} {operands} over {op.over}, {op.atom.value}{parts}"
+        case ExchangeWrite():
+            return f"exchange: write {_home(op.src)} to {op.scratch.name}"
+        case ExchangeRead():
+            return f"exchange: {_home(op.dst)} = sum of the parts in {op.scratch.name}, low to high"
+        case DiagonalBlocks():
+            return f"invert the diagonal blocks of 1 + {_ref(op.src)} to {_ref(op.dst)}"
+        case _:
+            assert_never(op)
+
+
+def _synchronisation(op: Arrive | Commit | Wait | Barrier) -> str:
+    match op:
+        case Arrive():
+            return f"arrive {', '.join(_ref(ref) for ref in op.refs)}"
+        case Commit():
+            return "commit"
+        case Wait():
+            return f"wait for all but {op.pending} groups  ({op.reason})"
+        case Barrier():
+            who = {Scope.THREAD: "thread", Scope.WARP: "warp", Scope.BLOCK: "block"}[op.scope]
+            return f"barrier of the {who}  ({op.reason})"
+        case _:
+            assert_never(op)
+
+
+# --------------------------------------------------------------------------- operands
+
+
+def _element(tensor: Tensor, coords: tuple[Coord, ...]) -> str:
+    return f"{tensor.name}[{', '.join(print_coord(coord) for coord in coords)}]"
+
+
+def _home(home: Home) -> str:
+    """``%x``: registers, ``kc``: shared memory."""
+    match home:
+        case RegisterTile():
+            return f"%{home.name}[{_axes(home.fragment)}]:{home.dtype.value}"
+        case StripTile():
+            return f"%{home.name}[{_axes(home.layout)}]:{home.dtype.value}"
+        case RowTile():
+            return f"%{home.name}[{home.layout.rows}]:{home.dtype.value}"
+        case SharedRef():
+            return _ref(home)
+        case ScalarHome():
+            return f"%{home.name}:{home.dtype.value}"
+        case _:
+            assert_never(home)
+
+
+def _axes(layout: Fragment | Strip) -> str:
+    """Rows, columns; ``/2``: each of 2 parts of the team holds its share of the columns; ``x4``: 4 columns a thread."""
+    if isinstance(layout, Strip):
+        return f"{layout.rows},{layout.cols} x{layout.vector}"
+    share = f"/{layout.col_parts}" if layout.col_parts > 1 else ""
+    return f"{layout.rows},{layout.cols}{share}"
+
+
+def _ref(ref: SharedRef) -> str:
+    """``kc[i,d]``; ``^+1``: the slot of the next iteration; ``U[a16 + 16,b16]``: a block."""
+    ahead = f"^+{ref.ahead}" if ref.ahead else ""
+    starts = (ref.row0, ref.col0) if len(ref.axes) == 2 else (ref.col0,)
+    axes = [f"{axis} + {start}" if start else axis.name for axis, start in zip(ref.axes, starts, strict=False)]
+    return f"{ref.buffer.name}{ahead}[{','.join(axes)}]"
+
+
+def _transposed(transposed: bool) -> str:
+    return ", transposed" if transposed else ""

@@ -1,0 +1,54 @@
+"""A stage's schedule: how the statements of a program are carried out, never what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Place(Enum):
+    """Where a tile lives or a store passes through."""
+
+    REGISTERS = "registers"
+    SHARED = "shared"
+    DIRECT = "direct"  # a store straight from registers to global memory, without staging
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """An index cut into ``parts`` equal, contiguous parts.
+
+    A contraction over it keeps one accumulator a part and adds them low to high: the order of the sum.
+    ``across`` (a divisor of ``parts``) is over how many groups of warps the parts are spread: who adds.
+    """
+
+    index: str
+    parts: int
+    across: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """What the ``schedule`` section says; empty or None means: inferred.
+
+    ``rows`` names the index letters whose 16-row slabs are dealt to the warps; ``rings`` the number of slots of a
+    loop's tiles; ``place`` where a statement's value lives; ``min_blocks`` the launch bound; ``vector`` the
+    neighbouring columns that a thread of a stage without products holds.
+    """
+
+    warps: int | None = None
+    rows: tuple[str, ...] = ()
+    splits: tuple[Split, ...] = ()
+    rings: tuple[tuple[str, int], ...] = ()
+    place: tuple[tuple[str, Place], ...] = ()
+    min_blocks: int | None = None
+    vector: int | None = None
+
+    def split(self, index: str) -> Split | None:
+        return next((s for s in self.splits if s.index == index), None)
+
+    def ring(self, name: str) -> int | None:
+        return dict(self.rings).get(name)
+
+    def placed(self, name: str) -> Place | None:
+        return dict(self.place).get(name)
