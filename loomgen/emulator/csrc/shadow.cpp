@@ -1,0 +1,75 @@
+#include "shadow.hpp"
+
+namespace loom::emulator {
+
+void RaceDetector::reset() {
+    clocks_.reset();
+    readers_.clear();
+    free_sets_.clear();
+}
+
+uint32_t RaceDetector::take_set() {
+    if (free_sets_.empty()) {
+        const auto set = static_cast<uint32_t>(readers_.size() / clocks_.threads());
+        readers_.resize(readers_.size() + clocks_.threads());
+        return set;
+    }
+    const uint32_t set = free_sets_.back();
+    free_sets_.pop_back();
+    std::fill_n(readers(set), clocks_.threads(), Reader{});
+    return set;
+}
+
+std::optional<Conflict> RaceDetector::read(Granule& granule, int thread, int line) {
+    if (!clocks_.before(Epoch{granule.write_clock, granule.write_thread}, thread)) {
+        return Conflict{true, granule.write_thread, granule.write_line};
+    }
+    const Epoch now = clocks_.now(thread);
+    if (granule.read_thread == Granule::kManyReaders) {
+        readers(granule.read_clock)[thread] = Reader{now.clock, line};
+        return std::nullopt;
+    }
+    const Epoch last{granule.read_clock, granule.read_thread};
+    if (!clocks_.before(last, thread)) {
+        const uint32_t set = take_set();
+        readers(set)[last.thread] = Reader{last.clock, granule.read_line};
+        readers(set)[thread] = Reader{now.clock, line};
+        granule.read_clock = set;
+        granule.read_thread = Granule::kManyReaders;
+        return std::nullopt;
+    }
+    granule.read_clock = now.clock;
+    granule.read_thread = now.thread;
+    granule.read_line = line;
+    return std::nullopt;
+}
+
+std::optional<Conflict> RaceDetector::unordered_read(const Granule& granule, int thread) {
+    if (granule.read_thread != Granule::kManyReaders) {
+        if (clocks_.before(Epoch{granule.read_clock, granule.read_thread}, thread)) return std::nullopt;
+        return Conflict{false, granule.read_thread, granule.read_line};
+    }
+    const Reader* set = readers(granule.read_clock);
+    for (int reader = 0; reader < clocks_.threads(); ++reader) {
+        if (clocks_.before(Epoch{set[reader].clock, static_cast<uint16_t>(reader)}, thread)) continue;
+        return Conflict{false, reader, set[reader].line};
+    }
+    return std::nullopt;
+}
+
+std::optional<Conflict> RaceDetector::write(Granule& granule, int thread, int line) {
+    if (!clocks_.before(Epoch{granule.write_clock, granule.write_thread}, thread)) {
+        return Conflict{true, granule.write_thread, granule.write_line};
+    }
+    if (const auto conflict = unordered_read(granule, thread)) return conflict;
+    if (granule.read_thread == Granule::kManyReaders) free_sets_.push_back(granule.read_clock);
+    const Epoch now = clocks_.now(thread);
+    granule.write_clock = now.clock;
+    granule.write_thread = now.thread;
+    granule.write_line = line;
+    granule.read_clock = 0;
+    granule.read_thread = 0;
+    return std::nullopt;
+}
+
+}  // namespace loom::emulator

@@ -1,0 +1,92 @@
+"""Running a registry's kernels on CPU tensors: the committed source, as it stands, in the emulator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from loomgen.emulator.build import KernelSource, Parameter
+from loomgen.emulator.kernel import Access, Buffer, EmulatedKernel, EmulatorOptions, compile_kernels
+from loomgen.emulator.kernel import Value as EmulatorValue
+from loomgen.emulator.report import EmulatorReport
+from loomgen.registry.model import ArgumentEntry, KernelEntry
+from loomgen.runtime.bind import Value, bind
+
+_DEFAULTS = EmulatorOptions()
+_KINDS: dict[str, Literal["i32", "i64", "f32", "bool"]] = {"i32": "i32", "i64": "i64", "f32": "f32", "bool": "bool"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmulatedStage:
+    """A registry kernel compiled for the host."""
+
+    entry: KernelEntry
+    kernel: EmulatedKernel
+
+    def run(self, given: Mapping[str, Value], options: EmulatorOptions = _DEFAULTS) -> EmulatorReport:
+        """Launches on CPU tensors and scalars by name, writing out and inout tensors in place."""
+        call = bind(self.entry, given)
+        arguments = {argument.name: _argument(argument, value) for argument, value in call.values}
+        return self.kernel.launch(
+            arguments,
+            grid=call.blocks,
+            block=self.entry.launch.threads,
+            shared_bytes=self.entry.launch.dynamic_shared_bytes,
+            options=options,
+        )
+
+
+def emulated_stage(entry: KernelEntry, root: Path, *, source: Path | None = None) -> EmulatedStage:
+    """Compiles the kernel's source under ``root``, with the headers exported beside it; cached under ``build/``.
+
+    ``source`` takes the place of the committed source. Raises EmulatorBuildError.
+    """
+    return emulated_stages(
+        [(entry, source or root / entry.source.path)], root / "generated" / "include", root / "build" / "emulator"
+    )[0]
+
+
+def emulated_stages(
+    kernels: Sequence[tuple[KernelEntry, Path]], include: Path, cache: Path
+) -> tuple[EmulatedStage, ...]:
+    """Compiles kernels, each with its source, into one library; ``include`` holds the headers, ``cache`` what was
+    built before. Raises EmulatorBuildError.
+    """
+    sources = [
+        KernelSource(path=source, symbol=entry.symbol, parameters=tuple(map(_parameter, entry.arguments)))
+        for entry, source in kernels
+    ]
+    compiled = compile_kernels(sources, [include], cache)
+    return tuple(
+        EmulatedStage(entry=entry, kernel=kernel) for (entry, _), kernel in zip(kernels, compiled, strict=True)
+    )
+
+
+def _parameter(argument: ArgumentEntry) -> Parameter:
+    is_pointer = argument.kind in ("tensor", "table")
+    return Parameter(argument.name, "pointer" if is_pointer else _KINDS[argument.dtype])
+
+
+def _argument(argument: ArgumentEntry, value: Value) -> EmulatorValue:
+    if argument.kind not in ("tensor", "table"):
+        assert value is not None and not isinstance(value, Tensor)
+        return value
+    array = _memory(value) if isinstance(value, Tensor) else None
+    return Buffer(array, cast(Access, argument.access))
+
+
+def _memory(tensor: Tensor) -> npt.NDArray[Any]:
+    """The memory from the tensor's first to its last element, gaps included, as a flat array of its bits."""
+    span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    flat = torch.as_strided(tensor, (span if tensor.numel() else 0,), (1,))
+    if tensor.dtype in (torch.bfloat16, torch.float16):
+        return flat.view(torch.int16).numpy().view(np.uint16)
+    array: npt.NDArray[Any] = flat.numpy()
+    return array
