@@ -1,0 +1,60 @@
+"""The kernel's argument plan: which parameters its code needs, in which order."""
+
+from __future__ import annotations
+
+from loomgen.ir.device import CStmt, mentioned
+from loomgen.ir.kernel import Argument, ArgumentKind
+from loomgen.ir.tile import Program, Tensor
+from loomgen.ir.types import DType
+from loomgen.passes.lower.addresses import stride_argument
+
+_TABLES: tuple[tuple[str, tuple[str | int, ...]], ...] = (
+    ("cu_seqlens", ("N + 1",)),
+    ("seq_chunk_start", ("N + 1",)),
+    ("chunk_start", ("NC",)),
+    ("chunk_len", ("NC",)),
+)
+"""The tables behind windows, i32."""
+
+
+def possible_arguments(program: Program) -> tuple[Argument, ...]:
+    """Everything that the program's code could mention: tensors, tables, dims, strides, scalars."""
+    tensors = tuple(_tensor(tensor) for tensor in program.tensors)
+    tables = tuple(
+        Argument(name=name, kind=ArgumentKind.TABLE, dtype=DType.I32, shape=shape, access="in")
+        for name, shape in _TABLES
+    )
+    dims = tuple(Argument(name=name, kind=ArgumentKind.DIM, dtype=DType.I32) for name in program.runtime_dims)
+    strides = tuple(argument for tensor in program.tensors for argument in _strides(tensor))
+    scalars = tuple(
+        Argument(name=scalar.name, kind=ArgumentKind.SCALAR, dtype=scalar.dtype) for scalar in program.scalars
+    )
+    return (*tensors, *tables, *dims, *strides, *scalars)
+
+
+def needed_arguments(possible: tuple[Argument, ...], body: tuple[CStmt, ...]) -> tuple[Argument, ...]:
+    """Those that the code mentions; the tensors always, since they are the stage's interface."""
+    used = frozenset().union(*(mentioned(stmt) for stmt in body))
+    return tuple(a for a in possible if a.kind is ArgumentKind.TENSOR or a.name in used)
+
+
+def _tensor(tensor: Tensor) -> Argument:
+    return Argument(
+        name=tensor.name,
+        kind=ArgumentKind.TENSOR,
+        dtype=tensor.dtype,
+        shape=tensor.shape,
+        access=tensor.access.value,
+        optional=tensor.optional,
+    )
+
+
+def _strides(tensor: Tensor) -> tuple[Argument, ...]:
+    rank = len(tensor.shape)
+    free = {"contiguous": 0, "rows": rank - 1, "free": rank}[tensor.strides]
+    return tuple(
+        Argument(
+            name=stride_argument(tensor, dim), kind=ArgumentKind.STRIDE, dtype=DType.I64, source=(tensor.name, dim)
+        )
+        for dim in range(free)
+    )

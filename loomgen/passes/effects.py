@@ -1,0 +1,120 @@
+"""What each operation reads and writes in shared memory, thread by thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loomgen.ir import plan
+from loomgen.ir.plan import Homes, Leaf, SharedBuffer, SharedRef, Team
+from loomgen.ir.tile import Expr, TileRead
+from loomgen.ir.types import Index
+from loomgen.ir.walk import tile_reads
+from loomgen.passes.footprints import (
+    CHUNK_BYTES,
+    WORD_BYTES,
+    Footprint,
+    Letters,
+    chunks,
+    dealt_letters,
+    diagonal_reads,
+    diagonal_writes,
+    everything,
+    first_of_rows,
+    layout_letters,
+    mapped,
+    matrix_rows,
+    operand,
+    partials,
+    read_elements,
+    stored,
+)
+
+__all__ = ["WORD_BYTES", "Access", "Footprint", "accesses", "chunk_letters"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """One operation's reads or writes of one buffer slot; ``ahead`` as in :class:`SharedRef`."""
+
+    buffer: SharedBuffer
+    ahead: int
+    is_write: bool
+    is_async: bool
+    footprint: Footprint
+
+
+def accesses(op: Leaf, team: Team) -> tuple[Access, ...]:
+    """The operation's shared-memory accesses, reads before writes."""
+    match op:
+        case plan.CopyIn():
+            return (_access(op.dst, chunks(op.dst, team, op.vector_bytes), is_write=True, is_async=True),)
+        case plan.CopyOut():
+            return (_access(op.src, chunks(op.src, team, CHUNK_BYTES)),)
+        case plan.StoreScalars():
+            return (_access(op.src, mapped(op.src, team)),) if isinstance(op.src, SharedRef) else ()
+        case plan.LoadFragment():
+            return (_access(op.src, matrix_rows(op.src, op.dst.fragment, team, op.transposed, every_part=True)),)
+        case plan.StoreFragment():
+            return (_access(op.dst, stored(op, team), is_write=True),)
+        case plan.MapFragment() | plan.MapRows():
+            return _reads(op.expr, op.homes, layout_letters(op.dst.layout, team), team)
+        case plan.ReduceColumns():
+            return _reads(op.expr, op.homes, layout_letters(op.layout, team), team)
+        case plan.MapScalar() | plan.ReduceVector():
+            return _reads(op.expr, op.homes, {}, team)
+        case plan.StoreRows():
+            return (_access(op.dst, first_of_rows(op, team), is_write=True),)
+        case plan.ScanVector():
+            whole = _access(op.src, everything(op.src, team))
+            return (whole, _access(op.dst, mapped(op.dst, team), is_write=True))
+        case plan.MapShared():
+            reads = _reads(op.expr, op.homes, dealt_letters(op.dst, team), team)
+            return (*reads, _access(op.dst, mapped(op.dst, team), is_write=True))
+        case plan.Mma():
+            return (_access(op.b, operand(op, team)),)
+        case plan.ExchangeWrite():
+            ref = _scratch(op.scratch)
+            return (_access(ref, partials(op.src.fragment, team, own=True), is_write=True),)
+        case plan.ExchangeRead():
+            return (_access(_scratch(op.scratch), partials(op.dst.fragment, team, own=False)),)
+        case plan.DiagonalBlocks():
+            blocks = _access(op.src, diagonal_reads(op.src, team))
+            return (blocks, _access(op.dst, diagonal_writes(op.dst, team), is_write=True))
+        case plan.Arrive():
+            return tuple(_access(ref, everything(ref, team)) for ref in op.refs)
+        case _:
+            return ()
+
+
+def _access(ref: SharedRef, footprint: Footprint, is_write: bool = False, is_async: bool = False) -> Access:
+    return Access(buffer=ref.buffer, ahead=ref.ahead, is_write=is_write, is_async=is_async, footprint=footprint)
+
+
+def _scratch(buffer: SharedBuffer) -> SharedRef:
+    return SharedRef(buffer=buffer, axes=())
+
+
+def _reads(expr: Expr, homes: Homes, letters: Letters, team: Team) -> tuple[Access, ...]:
+    """What an element-wise expression reads of the tiles in shared memory."""
+    known = dict(homes)
+    found = []
+    for read in dict.fromkeys(tile_reads(expr)):
+        home = known[read.value.name]
+        if isinstance(home, SharedRef):
+            found.append(_access(home, read_elements(read, home, letters, team)))
+    return tuple(found)
+
+
+def chunk_letters(op: plan.MapShared, value: str, home: SharedRef) -> tuple[Index, ...] | None:
+    """The letters by which a statement reads a tile's rows and columns, if it reads it in one way only."""
+    reads = [read for read in tile_reads(op.expr) if read.value.name == value]
+    ways = {tuple(_letter(read, axis) for axis in home.axes) for read in reads}
+    if len(ways) != 1:
+        return None
+    letters = ways.pop()
+    return tuple(letter for letter in letters if letter is not None) if None not in letters else None
+
+
+def _letter(read: TileRead, axis: Index) -> Index | None:
+    sub = dict(zip(read.value.indices, read.subs, strict=True))[axis]
+    return sub.index if sub.offset == 0 else None

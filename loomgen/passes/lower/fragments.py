@@ -1,0 +1,105 @@
+"""Fragments in and out of shared memory, register copies, and one number a row to a vector."""
+
+from __future__ import annotations
+
+from loomgen.ir import plan
+from loomgen.ir.device import (
+    Assign,
+    Braces,
+    Branch,
+    CExpr,
+    CStmt,
+    Do,
+    Element,
+    For,
+    Infix,
+    add,
+    call,
+    mul,
+    name,
+    num,
+)
+from loomgen.ir.plan import Fragment, SharedRef
+from loomgen.passes.lower.layouts import FragmentWalk, element, first_col, row_loop, walk_of
+from loomgen.passes.lower.maps import MapContext
+from loomgen.passes.lower.names import LANE_COL, LANE_ROW, PAIR_COL, PAIR_ROW, PART, slab_row
+
+_STEP = name("step")
+
+# --------------------------------------------------------------------------- fragments
+
+
+def lower_load_fragment(op: plan.LoadFragment, context: MapContext) -> list[CStmt]:
+    local = context.naming.local(op.dst.name)
+    at = _block_address(context.naming.tile(op.src), op.src, op.dst.fragment, context, op.transposed)
+    function = "ldmatrix_x4_trans" if op.transposed else "ldmatrix_x4"
+    load = Do(call=call(function, Element(array=local, subscripts=(_STEP,)), at))
+    return [_steps(op.dst.fragment, (load,))]
+
+
+def lower_store_fragment(op: plan.StoreFragment, context: MapContext) -> list[CStmt]:
+    """stmatrix for packed pairs, vectors of two for 4-byte elements; one part writes what all parts hold."""
+    body = _store_packed(op, context) if op.src.dtype.is_half else _store_words(op, context)
+    if context.team.parts > 1 and op.src.fragment.col_parts == 1:
+        return [Branch(cond=Infix(op="==", a=PART, b=num(0)), then=tuple(body))]
+    return body
+
+
+def _store_packed(op: plan.StoreFragment, context: MapContext) -> list[CStmt]:
+    at = _block_address(context.naming.tile(op.dst), op.dst, op.src.fragment, context, op.transposed)
+    function = "stmatrix_x4_trans" if op.transposed else "stmatrix_x4"
+    source = Element(array=context.naming.local(op.src.name), subscripts=(_STEP,))
+    return [_steps(op.src.fragment, (Do(call=call(function, at, source)),))]
+
+
+def _store_words(op: plan.StoreFragment, context: MapContext) -> list[CStmt]:
+    walk = FragmentWalk(fragment=op.src.fragment, team=context.team)
+    array = context.naming.local(op.src.name)
+    row, first = walk.row(name(walk.row_var)), walk.col()
+    values = tuple(element(walk, array, op.src.dtype, second) for second in (0, 1))
+    tile_name = context.naming.tile(op.dst)
+    if op.transposed:
+        stores: tuple[CStmt, ...] = tuple(
+            Do(call=call("st_shared", _at(tile_name, op.dst, add(first, num(n)), row), value))
+            for n, value in enumerate(values)
+        )
+    else:
+        stores = (Do(call=call("st_shared", _at(tile_name, op.dst, row, first), Braces(items=values, type="f32x2"))),)
+    rows = For(var=walk.row_var, begin=num(0), end=num(walk.n_rows), unroll=True, body=stores)
+    return [For(var=walk.col_var, begin=num(0), end=num(walk.n_cols), unroll=True, body=(rows,))]
+
+
+def _at(tile_name: str, ref: SharedRef, row: CExpr, col: CExpr) -> CExpr:
+    return call(f"{tile_name}.at", add(num(ref.row0), row), add(num(ref.col0), col))
+
+
+def _block_address(tile_name: str, ref: SharedRef, fragment: Fragment, context: MapContext, transposed: bool) -> CExpr:
+    """The row that a lane addresses of the 16 x 16 block of column step ``step``."""
+    first = add(first_col(fragment, context.team), mul(num(16), _STEP))
+    if transposed:
+        return _at(tile_name, ref, add(first, PAIR_ROW), slab_row(PAIR_COL))
+    return _at(tile_name, ref, slab_row(LANE_ROW), add(first, LANE_COL))
+
+
+def _steps(fragment: Fragment, body: tuple[CStmt, ...]) -> CStmt:
+    return For(var="step", begin=num(0), end=num(fragment.tiles // 2), unroll=True, body=body)
+
+
+def lower_move(op: plan.Move, context: MapContext) -> list[CStmt]:
+    n_outer, n_inner = walk_of(op.dst.layout, context.team).extents(op.dst.dtype)
+    target, source = (
+        Element(array=context.naming.local(side.name), subscripts=(name("outer"), name("inner")))
+        for side in (op.dst, op.src)
+    )
+    body = Assign(target=target, value=source)
+    inner = For(var="inner", begin=num(0), end=num(n_inner), unroll=True, body=(body,))
+    return [For(var="outer", begin=num(0), end=num(n_outer), unroll=True, body=(inner,))]
+
+
+def lower_store_rows(op: plan.StoreRows, context: MapContext) -> list[CStmt]:
+    walk = walk_of(op.src.layout, context.team)
+    slot, letter = name(walk.row_var), op.dst.axes[0]
+    target = call(f"{context.naming.tile(op.dst)}.at", num(0), name(letter.name))
+    value = Element(array=context.naming.local(op.src.name), subscripts=(slot,))
+    store = Do(call=call("st_shared", target, value))
+    return [Branch(cond=walk.is_first_of_row(), then=(row_loop(walk, letter, (store,)),))]

@@ -1,0 +1,87 @@
+"""What an element-wise loop need not compute again for each element: what depends on its row, its column or neither."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from loomgen.ir import tile, walk
+from loomgen.ir.tile import Expr, TileRead
+from loomgen.ir.types import Index
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hoisted:
+    """Sub-expressions to compute outside: ``uniform`` once, ``by_row`` once a row, ``by_col`` once a column; with
+    names.
+    """
+
+    uniform: tuple[tuple[str, Expr], ...]
+    by_row: tuple[tuple[str, Expr], ...]
+    by_col: tuple[tuple[str, Expr], ...]
+
+
+@dataclass(slots=True)
+class _Collector:
+    prefix: str
+    rows: Index
+    cols: Index
+    is_cheap: Callable[[TileRead], bool]
+    found: dict[str, dict[Expr, str]] = field(default_factory=lambda: {"uniform": {}, "row": {}, "col": {}})
+    names: set[str] = field(default_factory=set)
+
+    def visit(self, expr: Expr, in_arm: bool = False) -> None:
+        """``in_arm``: inside an arm of a select, where a tensor may only be read if the arm is taken."""
+        kind = self._kind(expr)
+        is_hoisted = kind is not None and expr.dtype.is_float and self._costs(expr, kind, in_arm)
+        for child in walk.children(expr):
+            if not isinstance(child, tile.WindowCoord) and (not is_hoisted or self._stands_alone(child, kind)):
+                self.visit(child, in_arm or isinstance(expr, tile.Select))
+        if kind is not None and is_hoisted and expr not in self.found[kind]:
+            self.found[kind][expr] = self._name(expr, kind)
+
+    def _stands_alone(self, expr: Expr, kind: str | None) -> bool:
+        """Inside a hoisted expression: what depends on less, and elements of vectors by column, which load in pairs."""
+        if self._kind(expr) != kind:
+            return True
+        return kind == "col" and (isinstance(expr, TileRead) or any(True for _ in walk.tile_reads(expr)))
+
+    def _kind(self, expr: Expr) -> str | None:
+        letters = walk.free_indices(expr)
+        if not letters:
+            return "uniform"
+        if letters == {self.rows}:
+            return "row"
+        return "col" if letters == {self.cols} else None
+
+    def _costs(self, expr: Expr, kind: str, in_arm: bool) -> bool:
+        """It reads memory or computes. Tensors are read ahead only where every element needs them."""
+        nodes = list(walk.nodes(expr))
+        if any(isinstance(node, tile.TensorRead) for node in nodes) and (in_arm or kind != "uniform"):
+            return False
+        return any(
+            isinstance(node, tile.Call | tile.Binary | tile.TensorRead)
+            or (isinstance(node, TileRead) and not self.is_cheap(node))
+            for node in nodes
+        )
+
+    def _name(self, expr: Expr, kind: str) -> str:
+        if isinstance(expr, TileRead) and len(expr.subs) == 1:
+            sub = expr.subs[0]
+            name = f"{expr.value.name}_{sub.offset if sub.index is None else sub.index.name}"
+        else:
+            letter = {"uniform": "all", "row": self.rows.name, "col": self.cols.name}[kind]
+            name = f"{self.prefix}_{letter}"
+        unique, count = name, 2
+        while unique in self.names:
+            unique, count = f"{name}{count}", count + 1
+        self.names.add(unique)
+        return unique
+
+
+def hoist(expr: Expr, prefix: str, rows: Index, cols: Index, is_cheap: Callable[[TileRead], bool]) -> Hoisted:
+    """The largest float sub-expressions of one kind each; ``is_cheap`` tells tiles that already lie in registers."""
+    collector = _Collector(prefix=prefix, rows=rows, cols=cols, is_cheap=is_cheap)
+    collector.visit(expr)
+    pick = {kind: tuple((name, expr) for expr, name in found.items()) for kind, found in collector.found.items()}
+    return Hoisted(uniform=pick["uniform"], by_row=pick["row"], by_col=pick["col"])

@@ -1,0 +1,289 @@
+"""A whole kernel: its head, then the plan's operations in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from typing_extensions import assert_never
+
+from loomgen.errors import InternalError
+from loomgen.ir import plan, tile
+from loomgen.ir.device import (
+    Blank,
+    Braces,
+    Branch,
+    CExpr,
+    Comment,
+    CStmt,
+    Declare,
+    DeclareArray,
+    Do,
+    For,
+    Infix,
+    Ternary,
+    add,
+    call,
+    name,
+    num,
+)
+from loomgen.ir.plan import Leaf, Plan, PlanOp, RegisterTile, Scope, SharedBuffer, SharedLayout, SharedRef, StripTile
+from loomgen.ir.tile import Window
+from loomgen.ir.types import DType
+from loomgen.passes.lower.layouts import walk_of
+from loomgen.passes.lower.leaf import lower_leaf
+from loomgen.passes.lower.maps import MapContext
+from loomgen.passes.lower.names import Naming
+from loomgen.passes.lower.prologue import prologue
+from loomgen.passes.lower.windows import WindowNames, WindowScope, grid_window, loop_window
+from loomgen.passes.trace import leaves
+
+
+def lower_body(program: tile.Program, the_plan: Plan, layout: SharedLayout, taken: frozenset[str]) -> tuple[CStmt, ...]:
+    """The statements between the kernel's braces; ``taken`` are the names of its arguments."""
+    naming = Naming(taken=taken | {axis.name for axis in program.grid} | {index.name for index in program.indices})
+    windows = WindowScope()
+    for axis in program.grid:
+        if axis.window is not None:
+            windows = windows.with_window(axis.window.name, grid_window(axis.window))
+    context = MapContext(team=the_plan.team, windows=windows, naming=naming)
+    work = _Block(context=context).statements(the_plan.body)
+    return (*prologue(program.grid, the_plan.team, layout, naming), *work)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Block:
+    """Lowers one block; ``declared`` are the register arrays that outer blocks hold."""
+
+    context: MapContext
+    declared: frozenset[str] = frozenset()
+
+    def statements(self, ops: tuple[PlanOp, ...]) -> list[CStmt]:
+        out: list[CStmt] = []
+        text = ""
+        known = set(self.declared)
+        for at, op in enumerate(ops):
+            statement = _statement_text(ops[at:])
+            if statement and statement != text:
+                out += [Blank(), Comment(text=statement, statement=True)]
+                text = statement
+            cleared = frozenset[str]()
+            for array in _shared_here(op, ops[at + 1 :]):
+                if array.name in known:
+                    continue
+                known.add(array.name)
+                if _starts_from_zero(op) and array in _written(op):
+                    cleared |= {array.name}
+                out.append(_declare(array, self.context, is_cleared=array.name in cleared))
+            if isinstance(op, plan.ChunkLoop | plan.Preload) and _is_first(op, ops[:at]):
+                out += self._open_window(op.window)
+            out += replace(self, declared=frozenset(known))._operation(_without_clearing(op) if cleared else op)
+        return out[1:] if out and isinstance(out[0], Blank) else out
+
+    def _operation(self, op: PlanOp | None) -> list[CStmt]:
+        match op:
+            case None:
+                return []
+            case plan.ChunkLoop():
+                return [self._chunk_loop(op)]
+            case plan.RangeLoop():
+                begin, end = (self.context.uniform(bound, op.homes) for bound in (op.begin, op.end))
+                return [For(var=op.name, begin=begin, end=end, unroll=False, body=tuple(self.statements(op.body)))]
+            case plan.Preload():
+                return self._preload(op)
+            case plan.Prefetch():
+                return self._prefetch(op)
+            case plan.Conditional():
+                then, orelse = tuple(self.statements(op.then)), tuple(self.statements(op.orelse))
+                return [Branch(cond=self.context.uniform(op.cond, op.homes), then=then, orelse=orelse)]
+            case plan.Barrier():
+                function = "sync_block" if op.scope is Scope.BLOCK else "sync_warp"
+                return [Do(call=call(function), remark=op.reason)]
+            case plan.Wait():
+                return [Do(call=call(f"cp_async_wait<{op.pending}>"), remark=op.reason)]
+            case _:
+                return lower_leaf(op, self.context)
+
+    # ------------------------------------------------------------------ chunk loops
+
+    def _parent(self, window: Window) -> WindowNames:
+        found = self.context.windows.find(window.parent or "")
+        if found is None:
+            raise InternalError("lower", f"the sequence of {window.name} is not in scope")
+        return found
+
+    def _open_window(self, window: Window) -> list[CStmt]:
+        """The number of chunks, and the ordinal of the first one in the batch."""
+        length = self._parent(window).length
+        rounded = Infix(op="/", a=add(length, num(window.extent - 1)), b=num(window.extent))
+        first = call("ld_global", add(name("seq_chunk_start"), name(window.parent or "")))
+        return [
+            Declare(type="const int", name=f"{window.name}_count", init=rounded),
+            Declare(type="const int", name=f"{window.name}_first", init=first),
+        ]
+
+    def _bind(self, window: Window, prefix: str, iteration: CExpr) -> tuple[MapContext, list[CStmt]]:
+        """The context in which ``window`` is an iteration's, and that window's variables."""
+        parent = self._parent(window)
+        names = loop_window(window, parent, prefix, iteration)
+        left = parent.length if names.pos == num(0) else Infix(op="-", a=parent.length, b=names.pos)
+        length = Ternary(cond=Infix(op="<", a=left, b=num(window.extent)), then=left, orelse=num(window.extent))
+        variables: list[CStmt] = [
+            Declare(type="const int", name=f"{prefix}_start", init=add(parent.start, names.pos)),
+            Declare(type="const int", name=f"{prefix}_len", init=length),
+        ]
+        return replace(self.context, windows=self.context.windows.with_window(window.name, names)), variables
+
+    def _chunk_loop(self, op: plan.ChunkLoop) -> CStmt:
+        iteration = f"{op.window.name}_it"
+        context, variables = self._bind(op.window, op.window.name, name(iteration))
+        body = (
+            *variables,
+            *self._slots(_rings(op.body), name(iteration), 0),
+            *_Block(context=context, declared=self.declared).statements(op.body),
+        )
+        return For(var=iteration, begin=num(0), end=name(f"{op.window.name}_count"), unroll=False, body=body)
+
+    def _slots(self, rings: list[SharedBuffer], iteration: CExpr, ahead: int) -> list[CStmt]:
+        """The rings' tiles of an iteration."""
+        out: list[CStmt] = []
+        for ring in rings:
+            slot = iteration if iteration == num(0) else Infix(op="%", a=iteration, b=num(ring.slots))
+            ref = SharedRef(buffer=ring, axes=(), ahead=ahead)
+            at = call(f"{self.context.naming.ring(ring.name)}.at_slot", slot)
+            out.append(Declare(type="const auto", name=self.context.naming.tile(ref), init=at))
+        return out
+
+    def _preload(self, op: plan.Preload) -> list[CStmt]:
+        """The first iterations' copies, one group an iteration whether it exists or not."""
+        is_single = op.count == 1
+        at = num(0) if is_single else name(f"{op.window.name}_it")
+        context, variables = self._bind(op.window, op.window.name, at)
+        copies = self._copies(op.copies, context, variables, at, 0)
+        exists = Branch(cond=Infix(op="<", a=at, b=name(f"{op.window.name}_count")), then=tuple(copies))
+        body = (exists, Do(call=call("cp_async_commit")))
+        if is_single:
+            return list(body)
+        return [For(var=f"{op.window.name}_it", begin=num(0), end=num(op.count), unroll=True, body=body)]
+
+    def _prefetch(self, op: plan.Prefetch) -> list[CStmt]:
+        count = name(f"{op.window.name}_count")
+        context, variables = self._bind(op.window, "next", name("next_it"))
+        later = Declare(type="const int", name="next_it", init=add(name(f"{op.window.name}_it"), num(op.ahead)))
+        copies = self._copies(op.copies, context, variables, name("next_it"), op.ahead)
+        return [later, Branch(cond=Infix(op="<", a=name("next_it"), b=count), then=tuple(copies))]
+
+    def _copies(
+        self, copies: tuple[plan.CopyIn, ...], context: MapContext, variables: list[CStmt], at: CExpr, ahead: int
+    ) -> list[CStmt]:
+        out = [*variables, *self._slots([copy.dst.buffer for copy in copies], at, ahead)]
+        for copy in copies:
+            out += [Comment(text=copy.text, statement=True), *lower_leaf(copy, context)]
+        return out
+
+
+# --------------------------------------------------------------------------- register arrays
+
+
+def _shared_here(op: PlanOp, later: tuple[PlanOp, ...]) -> Iterator[RegisterTile | StripTile]:
+    """Arrays that belong to this block: the operation itself touches them, or later ones of the block do, too."""
+    afterwards = {array.name for other in later for leaf in leaves(other) for array in register_tiles(leaf)}
+    for leaf in leaves(op):
+        for array in register_tiles(leaf):
+            if leaf is op or array.name in afterwards:
+                yield array
+
+
+def register_tiles(op: Leaf) -> tuple[RegisterTile | StripTile, ...]:
+    """The register arrays that an operation touches."""
+    match op:
+        case plan.StoreDirect() | plan.StoreFragment() | plan.ExchangeWrite():
+            return (op.src,)
+        case plan.LoadFragment() | plan.ExchangeRead() | plan.LoadStrip():
+            return (op.dst,)
+        case plan.Move():
+            return (op.src, op.dst)
+        case plan.MapFragment():
+            return (*_register_homes(op.homes), op.dst)
+        case plan.ReduceColumns():
+            return _register_homes(op.homes)
+        case plan.Mma():
+            return (op.a, op.acc)
+        case (
+            plan.CopyIn()
+            | plan.CopyOut()
+            | plan.StoreScalars()
+            | plan.MapShared()
+            | plan.MapScalar()
+            | plan.MapRows()
+            | plan.ReduceVector()
+            | plan.ScanVector()
+            | plan.StoreRows()
+            | plan.DiagonalBlocks()
+            | plan.Arrive()
+            | plan.Commit()
+            | plan.Wait()
+            | plan.Barrier()
+        ):
+            return ()
+        case _:
+            assert_never(op)
+
+
+def _register_homes(homes: plan.Homes) -> tuple[RegisterTile | StripTile, ...]:
+    return tuple(home for _, home in homes if isinstance(home, RegisterTile | StripTile))
+
+
+def _declare(array: RegisterTile | StripTile, context: MapContext, *, is_cleared: bool) -> CStmt:
+    extents = walk_of(array.layout, context.team).extents(array.dtype)
+    base = "float" if array.dtype is DType.F32 else "uint32_t"
+    init = Braces(items=()) if is_cleared else None
+    return DeclareArray(type=base, name=context.naming.local(array.name), extents=extents, init=init)
+
+
+def _starts_from_zero(op: PlanOp) -> bool:
+    """The operation's result array holds zeros first: the sum of a product without a seed, or the constant itself."""
+    match op:
+        case plan.Mma():
+            return not op.seeded
+        case plan.MapFragment(expr=tile.Const(value=value)):
+            return value == 0
+        case _:
+            return False
+
+
+def _written(op: PlanOp) -> tuple[RegisterTile | StripTile, ...]:
+    match op:
+        case plan.Mma():
+            return (op.acc,)
+        case plan.MapFragment():
+            return (op.dst,)
+        case _:
+            return ()
+
+
+def _without_clearing(op: PlanOp) -> PlanOp | None:
+    """The operation on an array that was declared as zeros; None if that was all."""
+    return replace(op, seeded=True) if isinstance(op, plan.Mma) else None
+
+
+def _statement_text(ops: tuple[PlanOp, ...]) -> str:
+    """The statement that the first operation serves; synchronisation serves the operation after it."""
+    for op in ops:
+        if not isinstance(op, plan.Wait | plan.Barrier):
+            return getattr(op, "text", "")
+    return ""
+
+
+def _is_first(op: plan.ChunkLoop | plan.Preload, earlier: tuple[PlanOp, ...]) -> bool:
+    return not any(isinstance(other, plan.ChunkLoop | plan.Preload) and other.window == op.window for other in earlier)
+
+
+def _rings(ops: tuple[PlanOp, ...]) -> list[SharedBuffer]:
+    """The rings that a loop's iterations use, in the order of their copies."""
+    found: dict[SharedBuffer, None] = {}
+    for op in ops:
+        for leaf in leaves(op):
+            if isinstance(leaf, plan.Arrive):
+                found.update(dict.fromkeys(ref.buffer for ref in leaf.refs))
+    return list(found)

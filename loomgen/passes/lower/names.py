@@ -1,0 +1,86 @@
+"""Names in device code: what a thread is called, which names are taken, C types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loomgen.ir.device import CExpr, add, mul, name, num
+from loomgen.ir.plan import SharedBuffer, SharedRef
+from loomgen.ir.types import DType
+
+THREAD, LANE, WARP, SLAB, PART = (name(text) for text in ("thread", "lane", "warp", "slab", "part"))
+ROW, COL = name("row"), name("col")
+"""This thread's first row of a fragment, and its first column inside an 8-column tile."""
+LANE_ROW, LANE_COL = name("lane_row"), name("lane_col")
+"""The 16-byte row of a 16x16 block that a lane addresses, blocks of matrices in column order."""
+PAIR_ROW, PAIR_COL = name("pair_row"), name("pair_col")
+"""The same with the two middle 8x8 matrices swapped."""
+
+RESERVED = frozenset(
+    [
+        "thread",
+        "lane",
+        "warp",
+        "slab",
+        "part",
+        "row",
+        "col",
+        "lane_row",
+        "lane_col",
+        "pair_row",
+        "pair_col",
+        "smem",
+        "block",
+        "tile",
+        "step",
+        "pass",
+        "half",
+        "pair",
+        "out",
+    ]
+)
+"""Names of the generated code itself; a value of the spec that is called so gets a suffix."""
+
+_C_TYPES = {
+    DType.F32: "float",
+    DType.TF32: "float",
+    DType.BF16: "bf16",
+    DType.F16: "f16",
+    DType.I32: "int32_t",
+    DType.I64: "int64_t",
+    DType.BOOL: "bool",
+}
+
+
+def c_type(dtype: DType) -> str:
+    return _C_TYPES[dtype]
+
+
+def tile_type(buffer: SharedBuffer) -> str:
+    """``SharedTile<bf16, 64, 128, 128, 3>``."""
+    fields = (c_type(buffer.dtype), buffer.rows, buffer.cols, buffer.pitch, buffer.swizzle)
+    return f"SharedTile<{', '.join(str(field) for field in fields)}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naming:
+    """Names of arrays and tiles: the spec's, with a suffix where an argument or the code itself has that name."""
+
+    taken: frozenset[str]
+
+    def local(self, text: str) -> str:
+        return f"{text}_tile" if text in self.taken or text in RESERVED else text
+
+    def tile(self, ref: SharedRef) -> str:
+        """The variable of a tile in shared memory: of the current slot, or of the one that is being filled."""
+        local = self.local(ref.buffer.name)
+        return f"{local}_next" if ref.ahead else local
+
+    def ring(self, text: str) -> str:
+        """The variable of all slots of a ring."""
+        return f"{text}_ring"
+
+
+def slab_row(row: CExpr) -> CExpr:
+    """Row ``row`` of the warp's slab."""
+    return add(mul(num(16), SLAB), row)

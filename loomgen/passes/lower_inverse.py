@@ -1,0 +1,150 @@
+"""Tile IR -> Tile IR: the triangular inverse becomes 16x16 diagonal inverses and small products.
+
+Before: ``U[i,j] = unit_lower_inverse(L[i,j])``, read by element-wise statements only.
+After: no Inverse. With X = (I + L)^-1 cut into 16-row blocks X_r, and D_r the inverse of diagonal block r,
+
+    X_r = D_r (E_r - sum over m < r of L_rm X_m)          (E_r: rows r of the identity)
+
+Transposed, X_r^T[j, a] has its rows j with one warp each, so the whole recursion stays in registers: every product
+takes the previous blocks as its A operand and L or D from shared memory as B. Operands are rounded to tf32, sums are
+fp32; powers of L are never formed, so nothing cancels or overflows that the inverse itself does not contain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from loomgen.errors import InternalError, Span
+from loomgen.ir import tile, walk
+from loomgen.ir.tile import Concat, Contract, DiagonalInverse, Expr, Inverse, Map, Program, Stmt, Sub, TileRead
+from loomgen.ir.types import DType, Index, Value
+
+BLOCK = 16
+_A = Index(name="a16", symbol="16", extent=BLOCK)
+_B = Index(name="b16", symbol="16", extent=BLOCK)
+
+
+def lower_inverse(program: Program) -> Program:
+    return replace(program, body=walk.map_blocks(program.body, _lower_block))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Blocks:
+    """An inverse in pieces: block r, transposed, as an f32 value [j, a16]."""
+
+    value: Value
+    parts: tuple[Value, ...]
+
+
+def _lower_block(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    inverses: dict[str, _Blocks] = {}
+    lowered: list[Stmt] = []
+    for stmt in block:
+        if isinstance(stmt, Inverse):
+            statements, blocks = _lower(stmt)
+            inverses[stmt.value.name] = blocks
+            lowered.extend(statements)
+            continue
+        read = next((name for name in inverses if _reads(stmt, name)), None)
+        if read is None:
+            lowered.append(stmt)
+            continue
+        if not isinstance(stmt, Map):
+            raise InternalError("lower_inverse", f"{stmt.text!r} reads an inverse and is not element-wise")
+        lowered.extend(_distribute(stmt, inverses[read]))
+    return tuple(lowered)
+
+
+def _reads(stmt: Stmt, name: str) -> bool:
+    return any(read.value.name == name for expr in walk.expressions(stmt) for read in walk.tile_reads(expr))
+
+
+def _lower(stmt: Inverse) -> tuple[list[Stmt], _Blocks]:
+    i, j = stmt.value.indices
+    text, span = stmt.text, stmt.span
+    rounded = Value(name=f"{stmt.value.name}_tf32", dtype=DType.TF32, indices=(i, j))
+    diagonal = Value(name=f"{stmt.value.name}_diag", dtype=DType.TF32, indices=(i, _B))
+    source = tile.Cast(x=stmt.source, dtype=DType.TF32, span=span)
+    out: list[Stmt] = [
+        Map(value=rounded, expr=source, text=text, span=span),
+        DiagonalInverse(value=diagonal, source=walk.whole(rounded, span), text=text, span=span),
+    ]
+    parts: list[Value] = []
+    for r in range(i.extent // BLOCK):
+        statements, part = _block_row(stmt, r, parts, rounded, diagonal)
+        out.extend(statements)
+        parts.append(part)
+    return out, _Blocks(value=stmt.value, parts=tuple(parts))
+
+
+def _block_row(
+    stmt: Inverse, r: int, previous: list[Value], rounded: Value, diagonal: Value
+) -> tuple[list[Stmt], Value]:
+    """Statements for X_r^T and the value that holds it."""
+    j, text, span, base = stmt.value.indices[1], stmt.text, stmt.span, stmt.value.name
+    out: list[Stmt] = []
+    total: TileRead | None = None
+    for m, part in enumerate(previous):
+        operand = Value(name=f"{base}{m}_t", dtype=DType.TF32, indices=(j, _A))
+        if m == r - 1:
+            expr = tile.Cast(x=walk.whole(part, span), dtype=DType.TF32, span=span)
+            out.append(Map(value=operand, expr=expr, text=text, span=span))
+        partial = Value(name=f"{base}{r}_sum" + (f"{m}" if m < r - 1 else ""), dtype=DType.F32, indices=(j, _A))
+        block = TileRead(
+            value=rounded, subs=(Sub(index=_A, offset=BLOCK * r), Sub(index=_B, offset=BLOCK * m)), span=span
+        )
+        factor = TileRead(value=operand, subs=(Sub(index=j), Sub(index=_B)), span=span)
+        out.append(Contract(value=partial, a=factor, b=block, over=_B, seed=total, text=text, span=span))
+        total = walk.whole(partial, span)
+    right = Value(name=f"{base}{r}_rhs", dtype=DType.TF32, indices=(j, _B))
+    out.append(Map(value=right, expr=_identity_minus(r, j, total, span), text=text, span=span))
+    result = Value(name=f"{base}{r}", dtype=DType.F32, indices=(j, _A))
+    inverse = TileRead(value=diagonal, subs=(Sub(index=_A, offset=BLOCK * r), Sub(index=_B)), span=span)
+    out.append(Contract(value=result, a=walk.whole(right, span), b=inverse, over=_B, seed=None, text=text, span=span))
+    return out, result
+
+
+def _identity_minus(r: int, j: Index, total: TileRead | None, span: Span) -> Expr:
+    """tf32((1 if j == 16r + b else 0) - total[j, b])."""
+    column: Expr = tile.Binary(
+        op=tile.BinaryOp.ADD,
+        a=tile.IndexRead(index=_B, span=span),
+        b=tile.Const(value=BLOCK * r, dtype=DType.I32, span=span),
+        dtype=DType.I32,
+        span=span,
+    )
+    on_diagonal = tile.Binary(
+        op=tile.BinaryOp.EQ, a=tile.IndexRead(index=j, span=span), b=column, dtype=DType.BOOL, span=span
+    )
+    one = tile.Const(value=1.0, dtype=DType.F32, span=span)
+    zero = tile.Const(value=0.0, dtype=DType.F32, span=span)
+    identity: Expr = tile.Select(cond=on_diagonal, then=one, orelse=zero, dtype=DType.F32, span=span)
+    if total is not None:
+        summed = TileRead(value=total.value, subs=(Sub(index=j), Sub(index=_B)), span=span)
+        identity = tile.Binary(op=tile.BinaryOp.SUB, a=identity, b=summed, dtype=DType.F32, span=span)
+    return tile.Cast(x=identity, dtype=DType.TF32, span=span)
+
+
+def _distribute(stmt: Map, blocks: _Blocks) -> list[Stmt]:
+    """An element-wise reader of the inverse, block by block, then put together."""
+    i, j = stmt.value.indices
+    out: list[Stmt] = []
+    parts: list[Value] = []
+    for r, part in enumerate(blocks.parts):
+        value = Value(name=f"{stmt.value.name}{r}", dtype=stmt.value.dtype, indices=(j, _A))
+        expr = walk.substitute_index(_replace_reads(stmt.expr, blocks.value, part, i, j), i, _A, BLOCK * r)
+        out.append(Map(value=value, expr=expr, text=stmt.text, span=stmt.span))
+        parts.append(value)
+    out.append(Concat(value=stmt.value, parts=tuple(parts), text=stmt.text, span=stmt.span))
+    return out
+
+
+def _replace_reads(expr: Expr, inverse: Value, part: Value, i: Index, j: Index) -> Expr:
+    def visit(node: Expr) -> Expr:
+        if not isinstance(node, TileRead) or node.value != inverse:
+            return node
+        if node.subs != (Sub(index=i), Sub(index=j)):
+            raise InternalError("lower_inverse", f"{inverse.name} is read in another order than [{i},{j}]")
+        return TileRead(value=part, subs=(Sub(index=j), Sub(index=_A)), span=node.span)
+
+    return walk.rewrite(expr, visit)

@@ -1,0 +1,105 @@
+"""Software pipelining of a chunk loop: its copies run ahead in rings, its copies out leave last.
+
+Before: the loop's operations in program order, copies where the spec reads the tensors. After: a Preload of the first
+iterations, and a loop whose body is: Arrive (all ring slots of this iteration are complete), Prefetch of a later
+iteration into the slots that the previous iteration released, the computation, the copies out. One barrier at Arrive
+thus serves both: the new slots are visible, the old ones are free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from typing_extensions import assert_never
+
+from loomgen.ir import plan, tile
+from loomgen.ir.plan import CopyIn, CopyOut, Homes, Leaf, PlanOp, SharedRef
+from loomgen.ir.schedule import Schedule
+
+DEFAULT_DEPTH = 2
+
+
+def pipeline_loop(stmt: tile.ForWindow, body: tuple[PlanOp, ...], schedule: Schedule) -> tuple[PlanOp, ...]:
+    """The operations that carry out a chunk loop, what runs before it included."""
+    copies = [op for op in body if isinstance(op, CopyIn)]
+    rings = {op.dst.buffer.name: _ring(op, schedule) for op in copies}
+    work = [_in_rings(op, rings) for op in body if not isinstance(op, CopyIn | CopyOut)]
+    leaving = [_in_rings(op, rings) for op in body if isinstance(op, CopyOut)]
+    before: list[PlanOp] = []
+    top: list[PlanOp] = []
+    for depth in sorted({ref.buffer.slots for ref in rings.values()}):
+        group = [replace(op, dst=rings[op.dst.buffer.name]) for op in copies if _depth(op, rings) == depth]
+        before.append(plan.Preload(window=stmt.window, count=depth - 1, copies=tuple(group)))
+        ahead = tuple(replace(op, ahead=depth - 1, dst=replace(op.dst, ahead=depth - 1)) for op in group)
+        top.append(plan.Prefetch(window=stmt.window, ahead=depth - 1, copies=ahead))
+    if rings:
+        top = [plan.Arrive(refs=tuple(rings.values())), *top, plan.Commit()]
+    loop = plan.ChunkLoop(window=stmt.window, body=(*top, *work, *leaving), text=stmt.text)
+    return (*before, loop)
+
+
+def _ring(copy: CopyIn, schedule: Schedule) -> SharedRef:
+    depth = schedule.ring(copy.dst.buffer.name) or DEFAULT_DEPTH
+    return replace(copy.dst, buffer=replace(copy.dst.buffer, slots=depth))
+
+
+def _depth(copy: CopyIn, rings: dict[str, SharedRef]) -> int:
+    return rings[copy.dst.buffer.name].buffer.slots
+
+
+def _in_rings(op: PlanOp, rings: dict[str, SharedRef]) -> PlanOp:
+    """The operation with its references to ring tiles made references to the ring."""
+    match op:
+        case plan.Conditional():
+            return replace(op, then=_all_in_rings(op.then, rings), orelse=_all_in_rings(op.orelse, rings))
+        case plan.ChunkLoop() | plan.RangeLoop():
+            return replace(op, body=_all_in_rings(op.body, rings))
+        case plan.Preload() | plan.Prefetch():
+            return op
+        case _:
+            return _leaf_in_rings(op, rings)
+
+
+def _all_in_rings(ops: tuple[PlanOp, ...], rings: dict[str, SharedRef]) -> tuple[PlanOp, ...]:
+    return tuple(_in_rings(op, rings) for op in ops)
+
+
+def _leaf_in_rings(op: Leaf, rings: dict[str, SharedRef]) -> Leaf:
+    def ref(old: SharedRef) -> SharedRef:
+        ring = rings.get(old.buffer.name)
+        return old if ring is None else replace(old, buffer=ring.buffer)
+
+    def homes(old: Homes) -> Homes:
+        return tuple((name, ref(home) if isinstance(home, SharedRef) else home) for name, home in old)
+
+    match op:
+        case plan.LoadFragment() | plan.CopyOut():
+            return replace(op, src=ref(op.src))
+        case plan.StoreFragment() | plan.StoreRows():
+            return replace(op, dst=ref(op.dst))
+        case plan.Mma():
+            return replace(op, b=ref(op.b))
+        case plan.MapFragment() | plan.MapScalar() | plan.MapRows() | plan.ReduceColumns() | plan.ReduceVector():
+            return replace(op, homes=homes(op.homes))
+        case plan.MapShared():
+            return replace(op, dst=ref(op.dst), homes=homes(op.homes))
+        case plan.DiagonalBlocks() | plan.ScanVector():
+            return replace(op, dst=ref(op.dst), src=ref(op.src))
+        case plan.StoreScalars():
+            return replace(op, src=ref(op.src)) if isinstance(op.src, SharedRef) else op
+        case plan.CopyIn():
+            return replace(op, dst=ref(op.dst))
+        case (
+            plan.StoreDirect()
+            | plan.LoadStrip()
+            | plan.Move()
+            | plan.ExchangeWrite()
+            | plan.ExchangeRead()
+            | plan.Arrive()
+            | plan.Commit()
+            | plan.Wait()
+            | plan.Barrier()
+        ):
+            return op
+        case _:
+            assert_never(op)

@@ -1,0 +1,151 @@
+"""Selection of loads, element-wise statements, reductions and scans."""
+
+from __future__ import annotations
+
+from loomgen.errors import Span
+from loomgen.ir import plan, tile, walk
+from loomgen.ir.plan import RowTile, ScalarHome, ScalarUse, SharedRef, StripTile
+from loomgen.ir.schedule import Place
+from loomgen.ir.types import Index, Value
+from loomgen.passes.homes import Homes, shared_buffer
+from loomgen.passes.select_rules import Rules, contiguous_letter, is_aligned, reject
+from loomgen.spec.codes import Code
+
+_COPY_BYTES = 16
+_WORD_BYTES = 4
+
+
+def select_load(stmt: tile.Load, rules: Rules, homes: Homes) -> None:
+    """4-byte vectors are copied to shared memory, and so are 16-bit tiles where there are products; a strip is loaded a
+    thread's columns at once; the rest is read where it is used."""
+    value = stmt.value
+    if len(value.indices) == 2 and rules.division.vector is not None and _is_row_major(stmt):
+        dst = homes.define_register(value)
+        assert isinstance(dst, StripTile)
+        found = homes.resolve_all(stmt.source.coords, stmt.text)
+        homes.ops.append(plan.LoadStrip(dst=dst, source=stmt.source, homes=found, text=stmt.text))
+        return
+    is_tile = len(value.indices) == 2 and value.dtype.is_half and rules.division.vector is None
+    is_words = len(value.indices) == 1 and value.dtype.n_bytes == _WORD_BYTES
+    if not is_tile and not is_words:
+        select_map(value, stmt.source, stmt, rules, homes)
+        return
+    cols = value.indices[0] if is_words else contiguous_letter(stmt.source.coords, stmt.span)
+    rows = None if is_words else next(index for index in value.indices if index != cols)
+    dst_ref = homes.define_shared(value, rows, cols)
+    vector_bytes = _WORD_BYTES if is_words else _COPY_BYTES
+    found = homes.resolve_all(stmt.source.coords, stmt.text)
+    copy = plan.CopyIn(dst=dst_ref, source=stmt.source, homes=found, vector_bytes=vector_bytes, ahead=0, text=stmt.text)
+    homes.ops.append(copy)
+
+
+def _is_row_major(stmt: tile.Load) -> bool:
+    """The tensor's last dimension runs along the value's second index, plainly: neighbours in a strip are neighbours
+    in memory."""
+    if stmt.source.tensor.strides == "free" or not stmt.value.dtype.is_float:
+        return False
+    last = stmt.source.coords[-1]
+    letter = last.offset if isinstance(last, tile.WindowCoord) else last
+    is_block = not isinstance(last, tile.WindowCoord) or last.window.kind is tile.WindowKind.BLOCK
+    return is_block and isinstance(letter, tile.IndexRead) and letter.index == stmt.value.indices[1]
+
+
+def select_map(value: Value, expr: tile.Expr, stmt: tile.Map | tile.Load, rules: Rules, homes: Homes) -> None:
+    if not value.indices:
+        scalar = ScalarHome(name=value.name, dtype=value.dtype)
+        found = homes.resolve(expr, None, stmt.text)
+        homes.ops.append(plan.MapScalar(dst=scalar, expr=expr, homes=found, use=ScalarUse.CONSTANT, text=stmt.text))
+        homes.scalars[value.name] = scalar
+        return
+    if len(value.indices) == 1 and (layout := _row_layout(value, expr, homes)) is not None:
+        found = homes.resolve(expr, value.indices[0], stmt.text)
+        dst_rows = RowTile(name=value.name, dtype=value.dtype, layout=layout)
+        homes.ops.append(plan.MapRows(dst=dst_rows, value=value, expr=expr, homes=found, text=stmt.text))
+        homes.rows[value.name] = dst_rows
+        return
+    if _runs_in_shared(value, expr, rules, homes):
+        found = homes.resolve(expr, None, stmt.text)
+        first = value.indices[0] if len(value.indices) == 2 else None
+        dst = homes.define_shared(value, first, value.indices[-1])
+        homes.ops.append(plan.MapShared(dst=dst, value=value, expr=expr, homes=found, text=stmt.text))
+        return
+    rows = _row_letter(value, expr, stmt.span, rules, homes)
+    found = homes.resolve(expr, rows, stmt.text)
+    dst_tile = homes.define_register(value, rows)
+    homes.ops.append(plan.MapFragment(dst=dst_tile, value=value, expr=expr, homes=found, text=stmt.text))
+
+
+def _row_layout(value: Value, expr: tile.Expr, homes: Homes) -> plan.RegisterLayout | None:
+    """The layout of the one-number-a-row values that a floating vector is computed from, if any."""
+    letter = value.indices[0]
+    reads = [
+        homes.rows.get(read.value.name) for read in walk.tile_reads(expr) if read.subs and read.subs[0].index == letter
+    ]
+    layouts = {by_row.layout for by_row in reads if by_row is not None}
+    return layouts.pop() if len(layouts) == 1 and value.dtype.is_float else None
+
+
+def _row_letter(value: Value, expr: tile.Expr, span: Span, rules: Rules, homes: Homes) -> Index:
+    """The letter along the rows of what is read from registers; else the first row letter of the value."""
+    for read in walk.tile_reads(expr):
+        if len(read.subs) == 2 and read.value.name not in homes.shared:
+            letter = dict(zip(read.value.indices, read.subs, strict=True))[homes.row_letter(read.value)].index
+            if letter is not None and letter in value.indices:
+                return letter
+    owned = [index for index in value.indices if rules.division.owns(index)]
+    if not owned:
+        rows = ", ".join(sorted(rules.division.rows))
+        raise reject(span, Code.NO_ROW_INDEX, f"{value} has no row index: its rows must be one of {rows}")
+    return owned[0]
+
+
+def _runs_in_shared(value: Value, expr: tile.Expr, rules: Rules, homes: Homes) -> bool:
+    if len(value.indices) == 1:
+        return True
+    place = rules.schedule.placed(value.name)
+    if place is not None:
+        return place is Place.SHARED
+    tiles = [read for read in walk.tile_reads(expr) if len(read.value.indices) == 2]
+    aligned = all(is_aligned(read, value, homes) for read in tiles)
+    return value.name in rules.shared_names and value.dtype.is_half and bool(tiles) and aligned
+
+
+def select_reduce(stmt: tile.Reduce, rules: Rules, homes: Homes) -> None:
+    """Along the columns of a register layout, or of a vector by every thread."""
+    if len(stmt.over) != 1:
+        raise reject(
+            stmt.span, Code.REDUCTION_SHAPE, "a reduction runs over one index at a time", "reduce one, then the other"
+        )
+    over = stmt.over[0]
+    if not stmt.value.indices:
+        found = homes.resolve(stmt.expr, None, stmt.text)
+        scalar = ScalarHome(name=stmt.value.name, dtype=stmt.value.dtype)
+        homes.ops.append(
+            plan.ReduceVector(dst=scalar, op=stmt.op, over=over, expr=stmt.expr, homes=found, text=stmt.text)
+        )
+        homes.scalars[stmt.value.name] = scalar
+        return
+    rows = stmt.value.indices[0]
+    if len(stmt.value.indices) != 1 or not rules.division.owns(rows):
+        raise reject(stmt.span, Code.REDUCTION_SHAPE, f"{stmt.value}: a reduction of a tile leaves one number a row")
+    found = homes.resolve(stmt.expr, rows, stmt.text)
+    layout = rules.division.register_tile("", stmt.value.dtype, rows, over).layout
+    dst = RowTile(name=stmt.value.name, dtype=stmt.value.dtype, layout=layout)
+    homes.ops.append(
+        plan.ReduceColumns(dst=dst, op=stmt.op, layout=layout, expr=stmt.expr, homes=found, text=stmt.text)
+    )
+    homes.rows[stmt.value.name] = dst
+
+
+def select_scan(stmt: tile.Scan, homes: Homes) -> None:
+    """The elements go to shared memory, where every thread adds its own prefix or suffix."""
+    value = stmt.value
+    if len(value.indices) != 1:
+        raise reject(stmt.span, Code.REDUCTION_SHAPE, f"{value}: a running sum runs along a vector")
+    letter = value.indices[0]
+    found = homes.resolve(stmt.expr, None, stmt.text)
+    terms = Value(name=f"{value.name}_terms", dtype=value.dtype, indices=value.indices)
+    src = SharedRef(buffer=shared_buffer(terms.name, value.dtype, None, letter), axes=(letter,))
+    homes.ops.append(plan.MapShared(dst=src, value=terms, expr=stmt.expr, homes=found, text=stmt.text))
+    dst = homes.define_shared(value, None, letter)
+    homes.ops.append(plan.ScanVector(dst=dst, src=src, op=stmt.op, text=stmt.text))

@@ -1,0 +1,95 @@
+"""Selection of products: fragments, operands, the exchange of partial sums; and of the inverse's pieces."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from loomgen.errors import InternalError
+from loomgen.ir import plan, tile
+from loomgen.ir.plan import Atom, RegisterTile, SharedRef
+from loomgen.ir.types import DType, Index
+from loomgen.passes.homes import Homes, shared_buffer
+from loomgen.passes.select_rules import Rules, reject
+from loomgen.spec.codes import Code
+
+
+def mma_atom(stmt: tile.Contract) -> Atom:
+    match stmt.a.dtype:
+        case DType.BF16 | DType.F16:
+            return Atom.M16N8K16
+        case DType.TF32:
+            return Atom.M16N8K8
+        case dtype:
+            raise reject(
+                stmt.span, Code.NO_MMA, f"no MMA instruction multiplies {dtype.value} operands", "round them first"
+            )
+
+
+def select_contract(stmt: tile.Contract, rules: Rules, homes: Homes) -> None:
+    atom = mma_atom(stmt)
+    m = stmt.value.indices[0]
+    if not rules.division.owns(m):
+        rows = ", ".join(sorted(rules.division.rows))
+        raise reject(
+            stmt.span, Code.NO_ROW_INDEX, f"{stmt.value} has no row index first: its rows must be one of {rows}"
+        )
+    a_rows = next(index for index, sub in zip(stmt.a.value.indices, stmt.a.subs, strict=True) if sub.index == m)
+    a = homes.fragment(stmt.a.value, a_rows, stmt.text)
+    b, transposed = _b_operand(stmt, homes)
+    seed = None if stmt.seed is None else homes.fragment(stmt.seed.value, m, stmt.text)
+    acc = homes.define_register(stmt.value)
+    assert isinstance(acc, RegisterTile)
+    if seed is not None and seed.name != acc.name:
+        homes.ops.append(plan.Move(dst=acc, src=seed, text=stmt.text))
+    split = rules.division.split_of(stmt.over)
+    mma = plan.Mma(
+        acc=acc,
+        a=a,
+        b=b,
+        over=stmt.over,
+        atom=atom,
+        transposed=transposed,
+        seeded=seed is not None,
+        parts=split.parts // split.across if split else 1,
+        text=stmt.text,
+    )
+    homes.ops.append(mma)
+    if split and split.across > 1:
+        _exchange(acc, stmt.text, rules, homes)
+
+
+def _b_operand(stmt: tile.Contract, homes: Homes) -> tuple[SharedRef, bool]:
+    ref = homes.to_shared(stmt.b.value, stmt.text)
+    by_index = dict(zip(stmt.b.value.indices, stmt.b.subs, strict=True))
+    row, col = (by_index[axis] for axis in ref.axes)
+    if row.index is None or col.index is None:
+        raise InternalError("select", f"an operand of @ is indexed by an element: {stmt.text}")
+    block = replace(ref, axes=(row.index, col.index), row0=row.offset, col0=col.offset)
+    return block, row.index == stmt.over
+
+
+def _exchange(acc: RegisterTile, text: str, rules: Rules, homes: Homes) -> None:
+    team = rules.division.team
+    rows = Index(name="fragment", symbol="fragment", extent=team.warps * acc.fragment.tiles)
+    cols = Index(name="element", symbol="element", extent=4 * plan.WARP_THREADS)
+    scratch = replace(shared_buffer(f"{acc.name}_parts", DType.F32, rows, cols), pitch=cols.extent)
+    homes.ops.append(plan.ExchangeWrite(src=acc, scratch=scratch, text=text))
+    homes.ops.append(plan.ExchangeRead(dst=acc, scratch=scratch, text=text))
+
+
+def select_diagonal(stmt: tile.DiagonalInverse, homes: Homes) -> None:
+    source = homes.to_shared(stmt.source.value, stmt.text)
+    rows, cols = stmt.value.indices
+    dst = homes.define_shared(stmt.value, rows, cols)
+    homes.ops.append(plan.DiagonalBlocks(dst=dst, src=source, text=stmt.text))
+
+
+def select_concat(stmt: tile.Concat, homes: Homes) -> None:
+    """Each part's fragment is stored transposed into its rows of the whole."""
+    rows, cols = stmt.value.indices
+    whole = homes.define_shared(stmt.value, rows, cols)
+    for p, part in enumerate(stmt.parts):
+        source = homes.fragment(part, homes.row_letter(part), stmt.text)
+        block_rows = part.indices[1]
+        block = replace(whole, axes=(block_rows, cols), row0=p * block_rows.extent)
+        homes.ops.append(plan.StoreFragment(dst=block, src=source, transposed=True, text=stmt.text))

@@ -1,0 +1,112 @@
+"""Which register tiles share one array: a loop-carried tile is updated in place.
+
+SSA names an update of the state apart from the state itself; the kernel must not hold both. Two names share an array
+when one takes over from the other: the sides of a loop-carried or merged value, a contraction and the seed that only
+it reads, and the element-wise update of a carried tile when nothing reads the old tile any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from loomgen.ir import tile, walk
+from loomgen.ir.tile import Carry, Contract, Map, Program, Stmt, TileRead
+from loomgen.ir.types import Value
+
+
+@dataclass(slots=True)
+class _Classes:
+    """Union-find over value names; a class is called by its first name in program order."""
+
+    parent: dict[str, str] = field(default_factory=dict)
+    rank: dict[str, int] = field(default_factory=dict)
+
+    def find(self, name: str) -> str:
+        while (up := self.parent.get(name, name)) != name:
+            name = up
+        return name
+
+    def union(self, a: str, b: str) -> None:
+        a, b = self.find(a), self.find(b)
+        if a == b:
+            return
+        first, second = sorted((a, b), key=lambda name: self.rank.get(name, len(self.rank)))
+        self.parent[second] = first
+
+
+def share_registers(program: Program) -> dict[str, str]:
+    """The array's name for each value name that shares one; a name that is missing keeps its own."""
+    counts = walk.read_counts(program.body)
+    classes = _Classes(rank=_definition_order(program.body))
+    for stmt in walk.statements(program.body):
+        match stmt:
+            case tile.ForWindow() | tile.ForRange():
+                for carry in stmt.carried:
+                    _join_carry(classes, carry, stmt.body, counts)
+            case tile.If():
+                for merge in stmt.merges:
+                    for side in (merge.then, merge.orelse):
+                        _join_if_last(classes, side, merge.result, counts)
+            case Contract() if stmt.seed is not None:
+                _join_if_last(classes, stmt.seed.value, stmt.value, counts)
+            case _:
+                pass
+    return {name: classes.find(name) for name in (*classes.rank, *classes.parent)}
+
+
+def _definition_order(block: tuple[Stmt, ...]) -> dict[str, int]:
+    order: dict[str, int] = {}
+    for stmt in walk.statements(block):
+        inner = [carry.inner for carry in stmt.carried] if isinstance(stmt, tile.ForWindow | tile.ForRange) else []
+        for value in (*inner, *walk.defined(stmt)):
+            order.setdefault(value.name, len(order))
+    return order
+
+
+def _join_if_last(classes: _Classes, source: Value, target: Value, counts: dict[str, int]) -> None:
+    if source.indices and counts.get(source.name) == 1:
+        classes.union(source.name, target.name)
+
+
+def _join_carry(classes: _Classes, carry: Carry, body: tuple[Stmt, ...], counts: dict[str, int]) -> None:
+    if not carry.inner.indices:
+        return
+    classes.union(carry.inner.name, carry.result.name)
+    _join_if_last(classes, carry.init, carry.inner, counts)
+    for name in _in_place_chain(carry, body, counts):
+        classes.union(carry.inner.name, name)
+
+
+def _in_place_chain(carry: Carry, body: tuple[Stmt, ...], counts: dict[str, int]) -> tuple[str, ...]:
+    """The names from the update back to the element-wise statement that may overwrite the carried tile, or none."""
+    definitions = {value.name: at for at, stmt in enumerate(body) for value in walk.defined(stmt)}
+    chain: list[str] = []
+    name = carry.update.name
+    while name in definitions:
+        at = definitions[name]
+        stmt = body[at]
+        chain.append(name)
+        if isinstance(stmt, Map) and _overwrites(stmt, carry.inner) and not _reads_after(body, at, carry.inner):
+            return tuple(chain)
+        if not isinstance(stmt, Contract) or stmt.seed is None or counts.get(stmt.seed.value.name) != 1:
+            return ()
+        if stmt.seed.value == carry.inner and not _reads_after(body, at, carry.inner):
+            return tuple(chain)
+        name = stmt.seed.value.name
+    return ()
+
+
+def _overwrites(stmt: Map, inner: Value) -> bool:
+    """Element (i, j) of the result needs element (i, j) of the carried tile alone."""
+    subs = tuple(tile.Sub(index=index) for index in stmt.value.indices)
+    reads = [read for read in walk.tile_reads(stmt.expr) if read.value == inner]
+    return bool(reads) and all(read.subs == subs for read in reads)
+
+
+def _reads_after(body: tuple[Stmt, ...], at: int, value: Value) -> bool:
+    later = walk.statements(body[at + 1 :])
+    return any(_reads(expr, value) for stmt in later for expr in walk.expressions(stmt))
+
+
+def _reads(expr: tile.Coord, value: Value) -> bool:
+    return any(isinstance(node, TileRead) and node.value == value for node in walk.nodes(expr))

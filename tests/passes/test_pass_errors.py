@@ -1,0 +1,109 @@
+"""What the passes reject in a stage that the front end accepts: each code once, at its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from loomgen.errors import SpecError
+from loomgen.passes.pipeline import lower
+from loomgen.spec import load
+from loomgen.spec.codes import Code
+from loomgen.target import target_named
+
+MATMUL = """
+stage: product
+family: test
+dims: {C: 64, K: 64, V: 32}
+tensors:
+  a: {access: in, dtype: bf16, shape: [T, K]}
+  b: {access: in, dtype: bf16, shape: [T, K]}
+  g: {access: in, dtype: f32, shape: [T]}
+  o: {access: out, dtype: bf16, shape: [T, C]}
+index: {i: C, j: C, d: K, e: V}
+grid: {c: chunks}
+program: |
+  ai[i,d] = a[c[i],d];  bj[j,d] = b[c[j],d];  gi[i] = g[c[i]]
+  p[i,j] = ai[i,d] @ bj[j,d] + gi[i]
+  o[c[i],j] = bf16(p[i,j])
+schedule: {rows: i}
+"""
+
+VECTOR = """
+stage: vector
+family: test
+dims: {C: 64, K: 64}
+tensors:
+  a: {access: in, dtype: f32, shape: [T, K]}
+  g: {access: in, dtype: f32, shape: [T]}
+  o: {access: out, dtype: f32, shape: [T]}
+  p: {access: out, dtype: f32, shape: [T, K]}
+index: {i: C, j: C, d: K}
+grid: {n: sequences}
+program: |
+  for c in chunks(n):
+      ai[i,d] = a[c[i],d]
+      gi[i] = g[c[i]]
+      si[i] = sum[d](ai[i,d])
+      o[c[i]] = si[i] + gi[i]
+      p[c[i],d] = ai[i,d]
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    code: Code
+    base: str
+    edits: tuple[tuple[str, str], ...]
+    line: int
+
+    @property
+    def text(self) -> str:
+        text = self.base
+        for old, new in self.edits:
+            assert old in text
+            text = text.replace(old, new)
+        return text
+
+
+F32_PRODUCT = (("rows: i", "rows: [i, j]"), ("ai[i,d] @ bj[j,d]", "f32(ai[i,d]) @ f32(bj[j,d])"))
+SUM_OF_SUMS = (("si[i] = sum[d](ai[i,d])", "r[i,d] = cumsum[i](ai[i,d]);  si[i] = sum[d](r[i,d])"),)
+CARRIED = (("  for c in", "  v[i] = 0\n  for m in range(2):\n      v[i] = v[i] + 1\n  for c in"),)
+
+CASES = [
+    Case(Code.UNEVEN_SLABS, MATMUL, (("rows: i", "rows: [i, e]"),), 2),
+    Case(Code.WARP_COUNT, MATMUL, (("{rows: i}", "{rows: i, warps: 3}"),), 2),
+    Case(Code.NO_MMA, MATMUL, F32_PRODUCT, 14),
+    Case(Code.REDUCTION_SHAPE, VECTOR, SUM_OF_SUMS, 16),
+    Case(Code.NO_ROW_INDEX, MATMUL, (("rows: i", "rows: j"),), 14),
+    Case(Code.NO_CONTIGUOUS_LETTER, MATMUL, (("bj[j,d] = b[c[j],d]", "bj[j,d] = b[c[j],0] "),), 13),
+    Case(Code.OUTSIDE_CHUNK, MATMUL, (("gi[i] = g[c[i]]", "gi[i] = g[c[i-1]]"),), 13),
+    Case(Code.SPLIT_COUNT, MATMUL, (("{rows: i}", "{rows: i, split: {d: {parts: 4, across: 4}}}"),), 2),
+    Case(Code.CARRIED_VECTOR, VECTOR, CARRIED, 14),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.code.value)
+def test_a_rejection_names_its_code_and_place(case: Case, tmp_path: Path) -> None:
+    path = tmp_path / "stage.yaml"
+    path.write_text(case.text)
+    with pytest.raises(SpecError) as caught:
+        for kernel in load([path], tmp_path):
+            lower(kernel, target_named("sm_90a"))
+    found = [(item.code, item.span.line) for item in caught.value.diagnostics]
+    assert found == [(case.code.value, case.line)]
+
+
+@pytest.mark.parametrize("base", [MATMUL, VECTOR])
+def test_the_stages_themselves_are_accepted(base: str, tmp_path: Path) -> None:
+    path = tmp_path / "stage.yaml"
+    path.write_text(base)
+    (kernel,) = load([path], tmp_path)
+    assert lower(kernel, target_named("sm_90a")).launch.threads == 128
+
+
+def test_every_code_of_the_passes_has_a_case() -> None:
+    tested = {case.code for case in CASES} | {Code.TOO_LARGE}  # with the resources' own tests
+    assert tested == {code for code in Code if code.value >= "LG100"}
