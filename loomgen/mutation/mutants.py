@@ -1,0 +1,82 @@
+"""The mutants of a source: one line each, found by its text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(str, Enum):
+    """What is done to a line."""
+
+    DELETED = "deleted"  # a barrier, wait or commit that does nothing
+    WEAKENED = "weakened"  # a barrier of the warp instead of the block; a wait for one group less
+    LANES = "lanes"  # a lane's place in a fragment or matrix, rotated by one lane
+    RING = "ring"  # the next slot of a ring
+    SWIZZLE = "swizzle"  # one access of a swizzled tile under another swizzle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """``line`` counts from 1; ``text`` is the line as it stands, ``replacement`` what it becomes (empty: DELETED)."""
+
+    kind: Kind
+    line: int
+    text: str
+    replacement: str
+
+    def applied_to(self, source: str) -> str:
+        """The source with the line replaced; all other lines keep their numbers."""
+        lines = source.split("\n")
+        lines[self.line - 1] = self.replacement
+        return "\n".join(lines)
+
+
+_SYNC = re.compile(r"\b(?:sync_block|sync_warp|sync_named|cp_async_wait<\d+>|cp_async_commit)\(")
+_WAIT = re.compile(r"\bcp_async_wait<(\d+)>")
+_LANE_MAP = re.compile(r"^\s*const int (?:row|col|lane_row|lane_col|pair_row|pair_col) = ")
+_SLOT = re.compile(r"\.at_slot\((\w+) % (\d+)\)")
+_TILE = re.compile(r"const SharedTile<(\w+, \d+, \d+, \d+), (\d)> (\w+)\{")
+_RING_TILE = re.compile(r"const auto (\w+) = (\w+)\.at_slot\(")
+
+
+def mutants(source: str) -> tuple[Mutant, ...]:
+    """Every mutant of a kernel's source, in the order of lines."""
+    code = [(number, text) for number, text in enumerate(source.split("\n"), 1) if not text.lstrip().startswith("//")]
+    found = [mutant for number, text in code for mutant in _of_line(number, text)]
+    found.extend(_under_other_swizzles(code))
+    return tuple(sorted(found, key=lambda mutant: mutant.line))
+
+
+def _of_line(number: int, text: str) -> Iterator[Mutant]:
+    if _SYNC.search(text):
+        yield Mutant(kind=Kind.DELETED, line=number, text=text, replacement="")
+    if (wait := _WAIT.search(text)) is not None:
+        fewer = f"cp_async_wait<{int(wait[1]) + 1}>"
+        yield Mutant(kind=Kind.WEAKENED, line=number, text=text, replacement=_WAIT.sub(fewer, text))
+    if "sync_block(" in text:
+        narrower = text.replace("sync_block(", "sync_warp(")
+        yield Mutant(kind=Kind.WEAKENED, line=number, text=text, replacement=narrower)
+    if _LANE_MAP.match(text):
+        rotated = re.sub(r"\blane\b", "((lane + 1) % 32)", text)
+        yield Mutant(kind=Kind.LANES, line=number, text=text, replacement=rotated)
+    if _SLOT.search(text):
+        shifted = _SLOT.sub(r".at_slot((\1 + 1) % \2)", text)
+        yield Mutant(kind=Kind.RING, line=number, text=text, replacement=shifted)
+
+
+def _under_other_swizzles(code: list[tuple[int, str]]) -> Iterator[Mutant]:
+    """For each swizzled tile its last access, under a swizzle of one bit less."""
+    types = {match[3]: (match[1], int(match[2])) for _, text in code if (match := _TILE.search(text))}
+    slots = {match[1]: match[2] for _, text in code if (match := _RING_TILE.search(text))}
+    types.update({tile: types[ring] for tile, ring in slots.items() if ring in types})
+    for tile, (shape, swizzle) in types.items():
+        access = re.compile(rf"\b{tile}\.at\(")
+        last = next(((number, text) for number, text in reversed(code) if access.search(text)), None)
+        if swizzle == 0 or last is None:
+            continue
+        number, text = last
+        other = access.sub(f"SharedTile<{shape}, {swizzle - 1}>{{{tile}.base}}.at(", text)
+        yield Mutant(kind=Kind.SWIZZLE, line=number, text=text, replacement=other)

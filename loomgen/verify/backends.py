@@ -1,0 +1,78 @@
+"""What runs a stage: the interpreter of its meaning, or the emulator of its committed source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal, Protocol, get_args
+
+from loomgen.emulator import EmulatorOptions
+from loomgen.emulator.stage import EmulatedStage, emulated_stages
+from loomgen.errors import LoomgenError
+from loomgen.interp import Mode, interpret
+from loomgen.ir.kernel import KernelSpec
+from loomgen.passes.pipeline import LoweredKernel
+from loomgen.registry import Registry, load
+from loomgen.registry.model import KernelEntry
+from loomgen.verify.problem import Inputs
+
+Backend = Literal["interp", "emulate"]
+BACKENDS: tuple[Backend, ...] = get_args(Backend)
+
+_COMPILATIONS = 2
+"""g++ runs at a time: it wants a few hundred megabytes for a large kernel."""
+
+
+class StageRunner(Protocol):
+    """Runs a kernel on tensors, tables and scalars by name; out tensors are written in place."""
+
+    def __call__(self, kernel: str, given: Inputs, seed: int) -> None: ...
+
+
+def interpreter(lowered: Sequence[LoweredKernel], mode: Mode) -> StageRunner:
+    """The meaning of the kernels after their Tile IR passes; ``ordered`` sums in the plan's order."""
+    by_name = {str(kernel.kernel.name): kernel for kernel in lowered}
+
+    def run(kernel: str, given: Inputs, seed: int) -> None:
+        found = by_name[kernel]
+        names = {argument.name for argument in found.arguments} | _TABLES
+        arguments = {name: value for name, value in given.items() if name in names}
+        interpret(found.program, arguments, mode=mode, orders=found.orders)
+
+    return run
+
+
+_TABLES = {"cu_seqlens", "seq_chunk_start", "chunk_start", "chunk_len"}
+
+
+def emulator(kernels: Sequence[KernelSpec], arch: str, root: Path) -> StageRunner:
+    """The committed sources of the kernels, from the registry of ``arch`` under ``root``, compiled for the host.
+
+    The seed decides the order of blocks and threads; copies complete at random where it is odd, else as late as
+    allowed. Raises LoomgenError where the registry does not speak of the specs as they are, EmulatorBuildError.
+    """
+    registry = load(arch, root)
+    entries = [_entry(registry, kernel) for kernel in kernels]
+    libraries = [entries[n::_COMPILATIONS] for n in range(min(_COMPILATIONS, len(entries)))]
+    with ThreadPoolExecutor(_COMPILATIONS) as pool:
+        compiled = list(pool.map(lambda library: _compiled(library, root), libraries))
+    by_name: dict[str, EmulatedStage] = {stage.entry.name: stage for stages in compiled for stage in stages}
+
+    def run(kernel: str, given: Inputs, seed: int) -> None:
+        by_name[kernel].run(given, EmulatorOptions(seed=seed, completion="random" if seed % 2 else "late"))
+
+    return run
+
+
+def _compiled(entries: Sequence[KernelEntry], root: Path) -> tuple[EmulatedStage, ...]:
+    sources = [(entry, root / entry.source.path) for entry in entries]
+    return emulated_stages(sources, root / "generated" / "include", root / "build" / "emulator")
+
+
+def _entry(registry: Registry, kernel: KernelSpec) -> KernelEntry:
+    entry = next((entry for entry in registry.kernels if entry.name == str(kernel.name)), None)
+    if entry is None or entry.spec.digest != kernel.spec_digest:
+        what = "is missing from" if entry is None else "has another spec in"
+        raise LoomgenError(f"{kernel.name} {what} the registry of {registry.arch}: run `loomgen render`")
+    return entry

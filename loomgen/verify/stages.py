@@ -1,0 +1,160 @@
+"""The stages in the order in which one feeds the next, each tensor compared with its float64 value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from loomgen.errors import LoomgenError
+from loomgen.ir.kernel import KernelSpec
+from loomgen.passes.pipeline import lower
+from loomgen.target import target_named
+from loomgen.verify.backends import Backend, StageRunner, emulator, interpreter
+from loomgen.verify.problem import Formats, Inputs, Problem, make_problem, same_bits
+
+ORDER: dict[str, tuple[str, ...]] = {
+    "prep": ("qn", "kn", "G", "beta"),
+    "wy": ("A", "u", "w"),
+    "fwd_h": ("h", "v_new", "ht"),
+    "fwd_o": ("o",),
+}
+"""Stages of the forward pass and what they write; the next ones read it by the same name."""
+
+BOUNDS = {
+    "qn": 2e-3,
+    "kn": 2e-3,
+    "G": 1e-6,
+    "beta": 1e-7,
+    "A": 4e-3,
+    "u": 5e-3,
+    "w": 5e-3,
+    "h": 5e-3,
+    "v_new": 5e-3,
+    "ht": 4e-3,
+    "o": 5e-3,
+}
+"""Relative L2 against float64 from exact inputs: what bf16 operands and storage, or fp32 ones, allow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyRow:
+    """One tensor of one kernel.
+
+    ``rel_l2``: ||x - exact|| / ||exact||, inf where x is not finite. ``bits``: equal to the interpreter's ordered mode,
+    None where that was not asked for.
+    """
+
+    stage: str
+    kernel: str
+    tensor: str
+    seed: int
+    rel_l2: float
+    bound: float
+    bits: bool | None
+    ok: bool
+
+
+def verify_stages(
+    kernels: Sequence[KernelSpec],
+    backend: Backend,
+    seqlens: Sequence[int],
+    heads: tuple[int, int],
+    seeds: Iterable[int],
+    *,
+    root: Path,
+    arch: str = "sm_100a",
+    on_kernel: Callable[[str, int], None] = lambda kernel, seed: None,
+) -> list[VerifyRow]:
+    """Runs the kernels on random inputs, later stages on the results of earlier ones; a row an output and seed.
+
+    Stages of the chain that are not among ``kernels`` are replaced by their rounded float64 results. With the
+    emulator, every output is also compared bit for bit with the interpreter's ordered mode. ``on_kernel`` is told of a
+    kernel and seed before they run. Raises LoomgenError for a stage without a float64 reference, EmulatorFault.
+    """
+    unknown = sorted({kernel.name.stage for kernel in kernels} - ORDER.keys())
+    if unknown:
+        raise LoomgenError(f"no float64 reference for stage {unknown[0]}; there is one for {', '.join(ORDER)}")
+    lowered = [lower(kernel, target_named(arch)) for kernel in kernels]
+    run = interpreter(lowered, "rounded") if backend == "interp" else emulator(kernels, arch, root)
+    check = interpreter(lowered, "ordered") if backend == "emulate" else None
+    chain = _Chain(run=run, check=check, on_kernel=on_kernel)
+    rows: list[VerifyRow] = []
+    for formats, group in _by_formats(kernels).items():
+        for seed in seeds:
+            rows += chain.rows(group, make_problem(seqlens, heads, seed, formats=formats), seed)
+    return rows
+
+
+def _by_formats(kernels: Iterable[KernelSpec]) -> dict[Formats, list[KernelSpec]]:
+    groups: dict[Formats, list[KernelSpec]] = {}
+    for kernel in kernels:
+        groups.setdefault(_formats(kernel), []).append(kernel)
+    return groups
+
+
+def _formats(kernel: KernelSpec) -> Formats:
+    dtypes = {tensor.name: tensor.dtype.value for tensor in kernel.program.tensors}
+    return Formats.of(str(kernel.name), dict(kernel.program.dims), dtypes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chain:
+    """What runs kernels, what their bits are compared with, if anything, and who is told."""
+
+    run: StageRunner
+    check: StageRunner | None
+    on_kernel: Callable[[str, int], None]
+
+    def rows(self, kernels: Sequence[KernelSpec], problem: Problem, seed: int) -> list[VerifyRow]:
+        """The stages in order; variants of one stage read the same inputs, the first one feeds what follows."""
+        rows: list[VerifyRow] = []
+        known: Inputs = problem.given
+        rounded = problem.rounded()
+        for stage, tensors in ORDER.items():
+            found: list[dict[str, Tensor]] = []
+            for kernel in (kernel for kernel in kernels if kernel.name.stage == stage):
+                self.on_kernel(str(kernel.name), seed)
+                found.append(_results(self.run, kernel, problem, known, seed))
+                wanted = None if self.check is None else _results(self.check, kernel, problem, known, seed)
+                rows += _compared(kernel, found[-1], wanted, problem, seed)
+            known = {**known, **(found[0] if found else {name: rounded[name] for name in tensors})}
+        return rows
+
+
+def _results(run: StageRunner, kernel: KernelSpec, problem: Problem, known: Inputs, seed: int) -> dict[str, Tensor]:
+    results = problem.fresh(ORDER[kernel.name.stage])
+    run(str(kernel.name), {**known, **results}, seed)
+    return results
+
+
+def _compared(
+    kernel: KernelSpec, results: dict[str, Tensor], wanted: dict[str, Tensor] | None, problem: Problem, seed: int
+) -> list[VerifyRow]:
+    rows: list[VerifyRow] = []
+    for name, tensor in results.items():
+        bits = None if wanted is None else same_bits(tensor, wanted[name])
+        error = relative_l2(tensor, problem.expected[name])
+        row = VerifyRow(
+            stage=kernel.name.stage,
+            kernel=str(kernel.name),
+            tensor=name,
+            seed=seed,
+            rel_l2=error,
+            bound=BOUNDS[name],
+            bits=bits,
+            ok=error <= BOUNDS[name] and bits is not False,
+        )
+        rows.append(row)
+    return rows
+
+
+def relative_l2(x: Tensor, exact: Tensor) -> float:
+    """||x - exact|| / ||exact|| in float64; inf where x is not finite."""
+    if not torch.isfinite(x).all():
+        return float("inf")
+    norm = float(exact.norm())
+    return float((x.double() - exact).norm()) / (norm or 1.0)

@@ -1,0 +1,56 @@
+"""Random inputs: what they hold, and comparison bit by bit."""
+
+from __future__ import annotations
+
+import torch
+
+from loomgen.verify import make_problem, relative_l2, same_bits
+from loomgen.verify.problem import LOWEST_GATE
+
+
+def test_a_problem_is_a_function_of_its_seed() -> None:
+    one, same, other = (make_problem((3, 0, 2), (1, 2), seed) for seed in (0, 0, 1))
+    assert all(torch.equal(one.expected[name], tensor) for name, tensor in same.expected.items())
+    assert not torch.equal(one.expected["o"], other.expected["o"])
+
+
+def test_dtypes_and_shapes_of_what_stages_write() -> None:
+    problem = make_problem((65, 0), (1, 2), seed=0)
+    assert problem.outputs == {
+        "qn": (torch.bfloat16, (65, 1, 128)),
+        "kn": (torch.bfloat16, (65, 1, 128)),
+        "G": (torch.float32, (65, 2)),
+        "beta": (torch.float32, (65, 2)),
+        "A": (torch.bfloat16, (65, 2, 64)),
+        "u": (torch.bfloat16, (65, 2, 128)),
+        "w": (torch.bfloat16, (65, 2, 128)),
+        "h": (torch.bfloat16, (2, 2, 128, 128)),
+        "v_new": (torch.bfloat16, (65, 2, 128)),
+        "ht": (torch.float32, (2, 2, 128, 128)),
+        "o": (torch.bfloat16, (65, 2, 128)),
+    }
+    assert {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in problem.rounded().items()} == problem.outputs
+    assert torch.isnan(problem.fresh(["o"])["o"]).all()
+
+
+def test_some_gates_underflow_every_format() -> None:
+    gate = make_problem((200,), (2, 4), seed=0).given["gate"]
+    assert isinstance(gate, torch.Tensor)
+    assert 0.02 < (gate == LOWEST_GATE).float().mean() < 0.12
+    assert (gate <= 0).all()
+
+
+def test_without_a_start_state_there_is_none() -> None:
+    assert make_problem((4,), (1, 1), seed=0, initial_state=False).given["h0"] is None
+
+
+def test_bits_tell_zeros_and_nans_apart() -> None:
+    assert same_bits(torch.tensor([float("nan"), 1.0]), torch.tensor([float("nan"), 1.0]))
+    assert not same_bits(torch.tensor([0.0]), torch.tensor([-0.0]))
+    assert not same_bits(torch.tensor([1.0], dtype=torch.bfloat16), torch.tensor([1.0078125], dtype=torch.bfloat16))
+
+
+def test_relative_error() -> None:
+    assert relative_l2(torch.tensor([3.0, 4.0]), torch.tensor([3.0, 3.0]).double()) == 1 / 18**0.5
+    assert relative_l2(torch.tensor([0.5]), torch.tensor([0.0]).double()) == 0.5
+    assert relative_l2(torch.tensor([float("nan")]), torch.tensor([0.0]).double()) == float("inf")
