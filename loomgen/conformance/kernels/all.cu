@@ -1,0 +1,10 @@
+// Every kernel in one translation unit.
+
+#include "copy.cu"
+#include "kernel.cu"
+#include "layout.cu"
+#include "linalg.cu"
+#include "math.cu"
+#include "mma.cu"
+#include "shuffle.cu"
+#include "sync.cu"

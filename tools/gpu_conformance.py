@@ -1,0 +1,95 @@
+"""Compare every device primitive with its host body on a GPU.
+
+    python -m tools.gpu_conformance prepare                      the host's half, on any machine with g++
+    python -m tools.gpu_conformance run --commit COMMIT          the device's half, on a machine with a GPU and nvcc
+
+Needs numpy alone, and cuda-bindings for ``run``. Exit codes: 0 all within bounds, 1 not, 2 could not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+from loomgen.conformance.case import Case
+from loomgen.conformance.compare import Array, compare
+from loomgen.conformance.device import DeviceError, compile_cubin, open_device
+from loomgen.conformance.evidence import Row, compared, failed, first_card, table, versions, write_document
+from loomgen.conformance.prepared import Prepared, StalePreparation, open_prepared, prepare
+from loomgen.conformance.table import all_cases
+from loomgen.target import target_named
+from loomgen.toolchain.find import NVCC, MissingTool, find_tool, tool_version
+
+ROOT = Path(__file__).resolve().parents[1]
+_OK, _FAILED, _COULD_NOT_RUN = 0, 1, 2
+
+
+class Runner(Protocol):
+    """What runs a case: a :class:`~loomgen.conformance.device.Device`."""
+
+    def run(self, case: Case, inputs: Sequence[Array]) -> Array: ...
+
+
+def run(prepared_folder: Path, out: Path, commit: str) -> int:
+    """The device's half: compiles, launches, compares, writes ``<out>/conformance.<card>.json``, prints a table."""
+    try:
+        prepared = open_prepared(prepared_folder)
+        nvcc = find_tool(NVCC)
+        card = first_card()
+        rows = _run_on_device(all_cases(), prepared, nvcc)
+    except (StalePreparation, MissingTool, DeviceError, OSError, subprocess.CalledProcessError) as error:
+        print(error, file=sys.stderr)
+        return _COULD_NOT_RUN
+    command = f"python -m tools.gpu_conformance prepare && python -m tools.gpu_conformance run --commit {commit}"
+    used = versions(tool_version(nvcc), prepared.compiler)
+    write_document(out / f"conformance.{card.slug}.json", card, used, commit, command, rows)
+    print(table(rows))
+    return _OK if all(row.ok for row in rows) else _FAILED
+
+
+def _run_on_device(cases: Sequence[Case], prepared: Prepared, nvcc: Path) -> list[Row]:
+    with TemporaryDirectory() as scratch:
+        cubin = Path(scratch) / "conformance.cubin"
+        compile_cubin(target_named("sm_90a"), nvcc, cubin)
+        with open_device(cubin) as device:
+            return [compare_case(case, prepared, device) for case in cases]
+
+
+def compare_case(case: Case, prepared: Prepared, device: Runner) -> Row:
+    """A case that fails to run is a failed row: the others are wanted all the same."""
+    inputs = case.inputs()
+    host = prepared.output(case, inputs)
+    try:
+        return compared(case, compare(case.comparison, inputs, host, device.run(case, inputs)))
+    except DeviceError as error:
+        return failed(case, error)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="gpu_conformance", description="Device primitives against their host bodies.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    half = commands.add_parser("prepare", help="run the host bodies in the emulator")
+    half.add_argument("--out", type=Path, default=ROOT / "build" / "conformance", help="folder for the host's results")
+    half = commands.add_parser("run", help="run the kernels on the first GPU and compare")
+    half.add_argument("--prepared", type=Path, default=ROOT / "build" / "conformance", help="what prepare wrote")
+    half.add_argument("--out", type=Path, default=ROOT / "docs" / "evidence", help="folder for the document")
+    half.add_argument("--commit", required=True, help="the commit that is compared, for the document")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    if options.command == "run":
+        return run(options.prepared, options.out, options.commit)
+    prepare(all_cases(), options.out, ROOT / "build" / "emulator")
+    print(f"{len(all_cases())} cases prepared")
+    return _OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())
