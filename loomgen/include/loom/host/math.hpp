@@ -159,11 +159,11 @@ inline uint32_t pack_f16(float lo, float hi) {
     return to_f16(lo).bits | (static_cast<uint32_t>(to_f16(hi).bits) << 16);
 }
 
-/// Round to nearest, ties away from zero, to 10 fraction bits.
+/// Round to nearest, ties away from zero, to 10 fraction bits. As on the device, what is not finite only loses its low
+/// bits: a NaN whose payload lies in them becomes an infinity (arithmetic produces none such).
 inline uint32_t to_tf32(float x) {
-    if (x != x) return host::kCanonicalNan;
-    if (abs_f32(x) == from_bits(0x7f800000u)) return to_bits(x);
-    return (to_bits(x) + 0x1000u) & 0xffffe000u;
+    const bool finite = abs_f32(x) < from_bits(0x7f800000u);
+    return (to_bits(x) + (finite ? 0x1000u : 0u)) & 0xffffe000u;
 }
 
 }  // namespace loom
