@@ -1,0 +1,170 @@
+"""What a caller passed, checked before anything is allocated or launched.
+
+Messages name the argument, its value and what was expected: TypeError for types and dtypes, ValueError otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from loomgen.ops.dispatch import ACTIVATIONS, HEAD_DIMS, STEPS
+
+_MAX_TOKENS = 2**31 - 1
+"""Token numbers are i32 in the window tables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """The arguments of ``chunk_gated_delta_rule`` that decide what is computed, as they were passed."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    g: Tensor | None
+    beta: Tensor
+    scale: float | None
+    initial_state: Tensor | None
+    output_final_state: bool
+    normalise: bool
+    state_v_first: bool
+    cu_seqlens: Tensor | None
+    cu_seqlens_cpu: Tensor | None
+    chunk_indices: Tensor | None
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Those that are computed with, by name; without what was left out."""
+        optional = {"g": self.g, "initial_state": self.initial_state}
+        given = {name: x for name, x in optional.items() if x is not None}
+        return {"q": self.q, "k": self.k, "v": self.v, "beta": self.beta, **given}
+
+    def offsets(self) -> dict[str, Tensor]:
+        """Those that say where sequences and chunks lie, by name; without what was left out."""
+        optional = {
+            "cu_seqlens": self.cu_seqlens,
+            "cu_seqlens_cpu": self.cu_seqlens_cpu,
+            "chunk_indices": self.chunk_indices,
+        }
+        return {name: x for name, x in optional.items() if x is not None}
+
+
+def check_types(arguments: Arguments) -> None:
+    """Every tensor is one, on the device of q (``cu_seqlens_cpu``: on the CPU)."""
+    for name, x in {**arguments.tensors(), **arguments.offsets()}.items():
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name}: {type(x).__name__}, expected a tensor")
+        device = torch.device("cpu") if name == "cu_seqlens_cpu" else arguments.q.device
+        if x.device != device:
+            raise ValueError(f"{name}: on {x.device}, expected {device}")
+    _check_scale(arguments.scale)
+
+
+def _check_scale(scale: float | None) -> None:
+    if scale is None:
+        return
+    if isinstance(scale, bool) or not isinstance(scale, int | float):
+        raise TypeError(f"scale: {type(scale).__name__}, expected a number")
+    if not math.isfinite(scale):
+        raise ValueError(f"scale: {scale}, expected a finite number")
+
+
+def check_no_gradients(arguments: Arguments) -> None:
+    """Raises NotImplementedError where autograd would want a gradient."""
+    wanted = [name for name, x in arguments.tensors().items() if x.requires_grad]
+    if wanted and torch.is_grad_enabled():
+        raise NotImplementedError(
+            f"{', '.join(wanted)}: requires grad, and only the forward is supported: "
+            "call it under torch.no_grad() or pass detached tensors"
+        )
+
+
+def check_inputs(arguments: Arguments) -> None:
+    """Dtypes and shapes of q, k, v, g and beta: [B, T, heads, dim] and [B, T, HV]."""
+    _check_dtypes(arguments)
+    q, v = arguments.q, arguments.v
+    for name, x in (("q", q), ("v", v)):
+        if x.dim() != 4:
+            raise _wrong_shape(name, x, "4 dims, [B, T, heads, dim]")
+    _check_shape("k", arguments.k, q.shape, "the shape of q")
+    _check_shape("v", v, (*q.shape[:2], *v.shape[2:]), "B and T of q")
+    _check_heads(q.shape[2], v.shape[2])
+    _check_dims(q.shape[3], v.shape[3])
+    for name, gate in (("g", arguments.g), ("beta", arguments.beta)):
+        if gate is not None:
+            _check_shape(name, gate, v.shape[:3], "[B, T, HV] of v")
+    n_tokens = q.shape[0] * q.shape[1]
+    if n_tokens > _MAX_TOKENS:
+        raise ValueError(f"q: {n_tokens} tokens, expected at most {_MAX_TOKENS}")
+
+
+def _check_dtypes(arguments: Arguments) -> None:
+    q = arguments.q
+    _check_dtype("q", q, ACTIVATIONS)
+    for name, x in (("k", arguments.k), ("v", arguments.v)):
+        if x.dtype is not q.dtype:
+            raise TypeError(f"{name}: {x.dtype}, expected {q.dtype}, the dtype of q")
+    for name, state in (("g", arguments.g), ("initial_state", arguments.initial_state)):
+        if state is not None:
+            _check_dtype(name, state, (torch.float32,))
+    _check_dtype("beta", arguments.beta, STEPS)
+
+
+def _check_dtype(name: str, x: Tensor, expected: Sequence[torch.dtype]) -> None:
+    if x.dtype not in expected:
+        raise TypeError(f"{name}: {x.dtype}, expected {' or '.join(map(str, expected))}")
+
+
+def _check_shape(name: str, x: Tensor, expected: Sequence[int], meaning: str) -> None:
+    if tuple(x.shape) != tuple(expected):
+        raise _wrong_shape(name, x, f"{list(expected)}, {meaning}")
+
+
+def _wrong_shape(name: str, x: Tensor, expected: str) -> ValueError:
+    return ValueError(f"{name}: shape {list(x.shape)}, expected {expected}")
+
+
+def _check_heads(key_heads: int, value_heads: int) -> None:
+    if key_heads == 0:
+        raise ValueError("q: 0 heads, expected at least 1")
+    if value_heads == 0 or value_heads % key_heads:
+        raise ValueError(f"v: {value_heads} heads, expected a multiple of the {key_heads} heads of q and k")
+
+
+def _check_dims(key_dim: int, value_dim: int) -> None:
+    supported = " or ".join(map(str, HEAD_DIMS))
+    if key_dim not in HEAD_DIMS:
+        raise ValueError(f"q: head dim {key_dim}, expected {supported}")
+    if value_dim != key_dim:
+        raise ValueError(f"v: head dim {value_dim}, expected {key_dim}, the head dim of q and k")
+
+
+def check_state(arguments: Arguments, n_sequences: int) -> None:
+    """The initial state: one for each sequence, in the layout that ``state_v_first`` says."""
+    state = arguments.initial_state
+    if state is None:
+        return
+    heads, key_dim, value_dim = arguments.v.shape[2], arguments.q.shape[3], arguments.v.shape[3]
+    if state.dim() == 4 and state.shape[0] != n_sequences:
+        raise ValueError(f"initial_state: {state.shape[0]} states, expected {n_sequences}, one for each sequence")
+    dims = (value_dim, key_dim) if arguments.state_v_first else (key_dim, value_dim)
+    meaning = "[N, HV, V, K]" if arguments.state_v_first else "[N, HV, K, V]"
+    _check_shape("initial_state", state, (n_sequences, heads, *dims), meaning)
+
+
+def check_gates(g: Tensor | None, n_tokens: int) -> None:
+    """No gate of the first ``n_tokens`` tokens is positive or NaN; looks at every value."""
+    if g is None:
+        return
+    wrong = ~(g.flatten(0, 1)[:n_tokens] <= 0)
+    if not wrong.any():
+        return
+    token, head = wrong.nonzero()[0].tolist()
+    place = [token // g.shape[1], token % g.shape[1], head]
+    raise ValueError(
+        f"g: {float(g[tuple(place)]):g} at {place}, expected natural logarithms of decays, at most 0; "
+        "a decay alpha in (0, 1] itself is passed as alpha.log()"
+    )

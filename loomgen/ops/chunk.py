@@ -1,0 +1,110 @@
+"""The chunked gated delta rule, with the signature that callers of flash-linear-attention already write."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from loomgen.ops.arguments import (
+    Arguments,
+    check_gates,
+    check_inputs,
+    check_no_gradients,
+    check_state,
+    check_types,
+)
+from loomgen.ops.dispatch import CHUNK
+from loomgen.ops.forward import forward
+from loomgen.ops.library import check_backend, library_of
+from loomgen.ops.sequences import sequence_lengths
+
+
+def chunk_gated_delta_rule(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    g: Tensor | None,
+    beta: Tensor,
+    scale: float | None = None,
+    initial_state: Tensor | None = None,
+    output_final_state: bool = False,
+    use_qk_l2norm_in_kernel: bool = False,
+    use_beta_sigmoid_in_kernel: bool = False,
+    allow_neg_eigval: bool = False,
+    state_v_first: bool = False,
+    cu_seqlens: Tensor | None = None,
+    cu_seqlens_cpu: Tensor | None = None,
+    chunk_indices: Tensor | None = None,
+    cp_context: object | None = None,
+    *,
+    use_gate_in_kernel: bool = False,
+    A_log: Tensor | None = None,
+    dt_bias: Tensor | None = None,
+    chunk_size: int = CHUNK,
+    backend: str | None = None,
+    checked: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """Per value head and token: S <- exp(g) S; S <- S + beta (v - S k) k^T; o = scale S q. Forward only.
+
+    ``q``, ``k`` [B, T, H, K] and ``v`` [B, T, HV, V], bf16 or f16, HV a multiple of H, K = V = 64 or 128; ``g``
+    [B, T, HV] fp32, the natural logarithm of the decay, None for no decay; ``beta`` [B, T, HV] fp32 or bf16.
+    ``scale`` defaults to K^-1/2. ``initial_state`` [N, HV, K, V] fp32, or [N, HV, V, K] with ``state_v_first``,
+    defaults to zeros.
+
+    Without ``cu_seqlens`` each of the B rows is a sequence. With it (i32 or i64 [N + 1], B = 1) sequence n holds
+    tokens cu_seqlens[n] .. cu_seqlens[n+1] - 1, and rows of ``o`` past the last one are zero. ``cu_seqlens_cpu`` and
+    ``chunk_indices`` may repeat what it says. ``use_qk_l2norm_in_kernel`` divides q and k by their lengths.
+
+    ``backend``: ``emulate``, or ``emulate:<arch>`` for the kernels of one target; None chooses by device. ``checked``
+    also looks at every gate.
+
+    Returns ``o``, like ``v``, and with ``output_final_state`` the final state, laid out as the initial one, else None.
+    Views of any stride may be passed; no input is written. Raises, before anything runs, TypeError and ValueError
+    that name the argument, its value and what was expected, and NotImplementedError for what is not supported yet.
+    """
+    _refuse_flags(use_beta_sigmoid_in_kernel, allow_neg_eigval, cp_context)
+    _refuse_gate_options(use_gate_in_kernel, A_log, dt_bias)
+    if chunk_size != CHUNK:
+        raise ValueError(f"chunk_size: {chunk_size}, expected {CHUNK}")
+    arguments = Arguments(
+        q=q, k=k, v=v, g=g, beta=beta, scale=scale, initial_state=initial_state,
+        output_final_state=bool(output_final_state), normalise=bool(use_qk_l2norm_in_kernel),
+        state_v_first=bool(state_v_first),
+        cu_seqlens=cu_seqlens, cu_seqlens_cpu=cu_seqlens_cpu, chunk_indices=chunk_indices,
+    )  # fmt: skip
+    lengths = _checked_lengths(arguments, backend, checked)
+    return forward(arguments, lengths, library_of(backend))
+
+
+def _refuse_flags(use_beta_sigmoid: bool, allow_neg_eigval: bool, cp_context: object | None) -> None:
+    """No flag is ignored: what has no kernel yet is refused."""
+    if allow_neg_eigval and not use_beta_sigmoid:
+        raise ValueError("allow_neg_eigval: True, expected False without use_beta_sigmoid_in_kernel")
+    if allow_neg_eigval:
+        raise NotImplementedError("allow_neg_eigval: not supported yet: pass beta=2*b.sigmoid() and False")
+    if use_beta_sigmoid:
+        raise NotImplementedError("use_beta_sigmoid_in_kernel: not supported yet: pass beta=b.sigmoid() and False")
+    if cp_context is not None:
+        raise NotImplementedError("cp_context: context parallelism is not supported yet: pass whole sequences and None")
+
+
+def _refuse_gate_options(use_gate: bool, A_log: Tensor | None, dt_bias: Tensor | None) -> None:
+    if use_gate:
+        raise NotImplementedError(
+            "use_gate_in_kernel: not supported yet: pass g=-A_log.exp()*softplus(g + dt_bias) and False"
+        )
+    for name, x in (("A_log", A_log), ("dt_bias", dt_bias)):
+        if x is not None:
+            raise ValueError(f"{name}: given, expected None without use_gate_in_kernel")
+
+
+def _checked_lengths(arguments: Arguments, backend: str | None, checked: bool) -> tuple[int, ...]:
+    """The lengths of the sequences, after everything has been checked."""
+    check_types(arguments)
+    check_backend(backend, arguments.q.device)
+    check_inputs(arguments)
+    lengths = sequence_lengths(arguments)
+    check_state(arguments, len(lengths))
+    if checked:
+        check_gates(arguments.g, sum(lengths))
+    check_no_gradients(arguments)
+    return lengths

@@ -1,0 +1,101 @@
+"""Which kernels of a registry a call runs: a function of its head dims, dtypes, sequences and heads alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from loomgen.errors import LoomgenError
+from loomgen.registry.model import KernelEntry, Registry
+
+FAMILY = "gdn"
+STAGES = ("prep", "wy", "fwd_h", "fwd_o")
+"""The stages of a forward, in the order in which they run."""
+
+CHUNK = 64
+HEAD_DIMS = (64, 128)
+"""Keys and values have the same head dim."""
+
+ACTIVATIONS = (torch.bfloat16, torch.float16)
+STEPS = (torch.float32, torch.bfloat16)
+
+ScanVariant = Literal["r32k2", "r32k1", "r64k1"]
+"""r<rows>k<parts>: the rows of the state that a block owns, and the groups of warps that its keys are split over."""
+
+_NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
+
+_ONE_WAVE = 264
+"""Blocks of a scan that a large GPU holds at once: two on each of 132 multiprocessors. Decides speed, never bits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallShape:
+    """What decides which kernels run. ``activation`` is the dtype of q, k and v, ``step`` that of beta."""
+
+    n_sequences: int
+    value_heads: int
+    head_dim: int
+    activation: torch.dtype
+    step: torch.dtype
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardKernels:
+    """The kernels of one call, a stage each."""
+
+    prep: KernelEntry
+    wy: KernelEntry
+    fwd_h: KernelEntry
+    fwd_o: KernelEntry
+
+    def in_order(self) -> tuple[KernelEntry, ...]:
+        return self.prep, self.wy, self.fwd_h, self.fwd_o
+
+
+def scan_variant(shape: CallShape) -> ScanVariant:
+    """The variant of the state scan; all of them give the same bits.
+
+    While blocks of 32 rows all fit the GPU at once, a step's latency counts: r32k2 puts two groups of warps on it.
+    Beyond that throughput counts, and the exchange between the groups is in the way: r32k1. Once blocks of 64 rows
+    fill the GPU as well: r64k1, which reads keys and w half as often.
+    """
+    rows = shape.n_sequences * shape.value_heads * shape.head_dim
+    if rows <= 32 * _ONE_WAVE:
+        return "r32k2"
+    return "r32k1" if rows < 64 * _ONE_WAVE else "r64k1"
+
+
+def select(registry: Registry, shape: CallShape, variant: ScanVariant | None = None) -> ForwardKernels:
+    """The kernels for calls of ``shape``; ``variant`` overrides :func:`scan_variant`.
+
+    Raises LoomgenError where the registry lacks one.
+    """
+    dims = {"C": CHUNK, "K": shape.head_dim, "V": shape.head_dim}
+    activation, step = _NAMES[shape.activation], _NAMES[shape.step]
+    return ForwardKernels(
+        prep=_find(registry, "prep", dims, {"q": activation, "step": step}),
+        wy=_find(registry, "wy", dims, {"v": activation}),
+        fwd_h=_find(registry, "fwd_h", dims, {"u": activation}, variant or scan_variant(shape)),
+        fwd_o=_find(registry, "fwd_o", dims, {"o": activation}),
+    )
+
+
+def _find(
+    registry: Registry, stage: str, dims: Mapping[str, int], dtypes: Mapping[str, str], variant: str = "base"
+) -> KernelEntry:
+    """The kernel of a stage whose static dims are among ``dims`` and whose named arguments have ``dtypes``."""
+    for entry in registry.kernels:
+        found = {argument.name: argument.dtype for argument in entry.arguments if argument.name in dtypes}
+        if (
+            (entry.family, entry.stage, entry.variant) == (FAMILY, stage, variant)
+            and entry.constraints.dims.items() <= dims.items()
+            and found == dtypes
+        ):
+            return entry
+    wanted = ", ".join(f"{name} {value}" for name, value in {**dims, **dtypes}.items())
+    raise LoomgenError(
+        f"the registry of {registry.arch} has no kernel {stage} {variant} for {wanted}: run `loomgen render`"
+    )

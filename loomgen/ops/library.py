@@ -1,0 +1,96 @@
+"""The kernels that operators run: those of the registry beside this package, compiled when first needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from loomgen.emulator.kernel import EmulatorOptions
+from loomgen.emulator.stage import EmulatedStage, emulated_stage
+from loomgen.registry import Registry, load
+from loomgen.registry.model import KernelEntry
+from loomgen.runtime.bind import Value
+from loomgen.target import TARGETS
+
+OPERATOR_ARCH = "sm_100a"
+"""The target whose kernels run where the caller names none; every target has the stages of the operators."""
+
+_EMULATE = "emulate"
+BACKENDS = (_EMULATE, *(f"{_EMULATE}:{target.name}" for target in TARGETS))
+
+_ROOT = Path(__file__).resolve().parents[2]
+_COMPILATIONS = 2
+"""g++ runs at a time: it wants a few hundred megabytes for a large kernel."""
+
+_DEFAULTS = EmulatorOptions()
+
+
+class Library(Protocol):
+    """Kernels that can be launched."""
+
+    @property
+    def registry(self) -> Registry: ...
+
+    def prepare(self, kernels: Sequence[KernelEntry]) -> None:
+        """Compiles what is not compiled yet, so that no launch of ``kernels`` has to."""
+
+    def launch(self, kernel: KernelEntry, given: Mapping[str, Value]) -> None:
+        """Runs ``kernel`` on tensors, tables and scalars by name; writes its outputs in place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmulatedLibrary:
+    """The kernels of a registry in the emulator, for CPU tensors. Compiled kernels are kept; threads may share it."""
+
+    registry: Registry
+    root: Path
+    options: EmulatorOptions = _DEFAULTS
+    _stages: dict[str, EmulatedStage] = field(default_factory=dict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def prepare(self, kernels: Sequence[KernelEntry]) -> None:
+        """Raises EmulatorBuildError."""
+        with self._lock:
+            missing = [kernel for kernel in kernels if kernel.name not in self._stages]
+            with ThreadPoolExecutor(_COMPILATIONS) as pool:
+                for stage in pool.map(lambda kernel: emulated_stage(kernel, self.root), missing):
+                    self._stages[stage.entry.name] = stage
+
+    def launch(self, kernel: KernelEntry, given: Mapping[str, Value]) -> None:
+        """Raises EmulatorFault for what the kernel does wrong."""
+        self._stages[kernel.name].run(given, self.options)
+
+
+def check_backend(backend: str | None, device: torch.device) -> None:
+    """One of :data:`BACKENDS`, or None, on CPU tensors; raises ValueError, and NotImplementedError for a GPU."""
+    if backend == "cuda" or (backend is None and device.type == "cuda"):
+        raise NotImplementedError(f"backend: cuda, on {device}, is not supported yet: pass CPU tensors and 'emulate'")
+    if backend is not None and backend not in BACKENDS:
+        raise ValueError(f"backend: {backend!r}, expected None or one of {', '.join(BACKENDS)}")
+    if device.type != "cpu":
+        raise ValueError(f"q: on {device}, expected cpu with backend {backend or _EMULATE}")
+
+
+def library_of(backend: str | None) -> Library:
+    """The library of a backend that has been checked."""
+    _, _, arch = (backend or _EMULATE).partition(":")
+    return emulated_library(arch or OPERATOR_ARCH)
+
+
+@cache
+def registry_of(arch: str) -> Registry:
+    """The registry of ``arch`` beside this package, read once a process; raises RegistryError."""
+    return load(arch, _ROOT)
+
+
+@cache
+def emulated_library(arch: str = OPERATOR_ARCH) -> EmulatedLibrary:
+    """The library of ``arch`` that a process shares."""
+    return EmulatedLibrary(registry=registry_of(arch), root=_ROOT)

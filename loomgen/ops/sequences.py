@@ -1,0 +1,87 @@
+"""Where the sequences of a call lie, checked."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from loomgen.ops.arguments import Arguments
+from loomgen.ops.dispatch import CHUNK
+
+_INTEGERS = (torch.int32, torch.int64)
+_SHOWN = 8
+"""Offsets that a message quotes."""
+
+
+def sequence_lengths(arguments: Arguments) -> tuple[int, ...]:
+    """The length of each sequence: B times T without ``cu_seqlens``.
+
+    Raises TypeError and ValueError for offsets of a wrong rank, dtype or order, or past the end; for a host copy or
+    chunk table that says something else.
+    """
+    n_batch, n_steps = arguments.q.shape[:2]
+    if arguments.cu_seqlens is None:
+        _refuse_without_offsets(arguments)
+        return (n_steps,) * n_batch
+    if n_batch != 1:
+        raise ValueError(f"q: batch size {n_batch}, expected 1 with cu_seqlens")
+    offsets = _checked_offsets(arguments.cu_seqlens, n_steps)
+    lengths = tuple(end - begin for begin, end in pairwise(offsets))
+    _check_host_copy(arguments.cu_seqlens_cpu, offsets)
+    _check_chunk_indices(arguments.chunk_indices, lengths)
+    return lengths
+
+
+def _refuse_without_offsets(arguments: Arguments) -> None:
+    for name in arguments.offsets():
+        raise ValueError(f"{name}: given, expected None without cu_seqlens")
+
+
+def _checked_offsets(cu_seqlens: Tensor, n_steps: int) -> list[int]:
+    _check_vector("cu_seqlens", cu_seqlens)
+    offsets: list[int] = cu_seqlens.tolist()
+    if not offsets:
+        raise ValueError("cu_seqlens: no offset, expected N + 1 of them for N sequences")
+    if offsets[0] != 0:
+        raise ValueError(f"cu_seqlens: starts at {offsets[0]}, expected 0")
+    for n, (begin, end) in enumerate(pairwise(offsets)):
+        if end < begin:
+            raise ValueError(f"cu_seqlens: {begin} then {end} at {n + 1}, expected offsets that never decrease")
+    if offsets[-1] > n_steps:
+        raise ValueError(f"cu_seqlens: ends at {offsets[-1]}, expected at most the {n_steps} tokens of q")
+    return offsets
+
+
+def _check_vector(name: str, x: Tensor) -> None:
+    if x.dtype not in _INTEGERS:
+        raise TypeError(f"{name}: {x.dtype}, expected {' or '.join(map(str, _INTEGERS))}")
+    if x.dim() != 1:
+        raise ValueError(f"{name}: shape {list(x.shape)}, expected 1 dim, [N + 1]")
+
+
+def _check_host_copy(host: Tensor | None, offsets: list[int]) -> None:
+    if host is None:
+        return
+    _check_vector("cu_seqlens_cpu", host)
+    if host.tolist() != offsets:
+        raise ValueError(f"cu_seqlens_cpu: {_quoted(host.tolist())}, expected cu_seqlens, {_quoted(offsets)}")
+
+
+def _check_chunk_indices(indices: Tensor | None, lengths: tuple[int, ...]) -> None:
+    """The table of (sequence, chunk in it) that a caller may have at hand; it must be that of ``cu_seqlens``."""
+    if indices is None:
+        return
+    if indices.dtype not in _INTEGERS:
+        raise TypeError(f"chunk_indices: {indices.dtype}, expected {' or '.join(map(str, _INTEGERS))}")
+    expected = [[n, c] for n, length in enumerate(lengths) for c in range(-(-length // CHUNK))]
+    if tuple(indices.shape) != (len(expected), 2):
+        raise ValueError(f"chunk_indices: shape {list(indices.shape)}, expected {[len(expected), 2]}")
+    for row, (found, wanted) in enumerate(zip(indices.tolist(), expected, strict=True)):
+        if found != wanted:
+            raise ValueError(f"chunk_indices: {found} at {row}, expected {wanted}, the sequence and its chunk")
+
+
+def _quoted(values: list[int]) -> str:
+    return str(values) if len(values) <= _SHOWN else f"[{', '.join(map(str, values[:_SHOWN]))}, ...]"

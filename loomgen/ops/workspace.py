@@ -1,0 +1,91 @@
+"""The memory that a call needs beside its results: what one stage hands to the next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from loomgen.ops.dispatch import CHUNK, CallShape, ForwardKernels, select
+from loomgen.ops.library import OPERATOR_ARCH, registry_of
+
+RESULTS = ("o", "ht")
+"""What stages write for the caller."""
+
+_ALIGNMENT_BYTES = 256
+_DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A tensor of the workspace, ``offset`` bytes from its start."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    offset: int
+
+    @property
+    def n_bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    """Every intermediate tensor of a call, by name, in one piece of memory."""
+
+    places: Mapping[str, _Place]
+    n_bytes: int
+
+    def allocate(self, device: torch.device) -> dict[str, Tensor]:
+        """The tensors, not initialised, in one allocation."""
+        memory = torch.empty(self.n_bytes, dtype=torch.uint8, device=device)
+        return {
+            name: memory[place.offset : place.offset + place.n_bytes].view(place.dtype).view(place.shape)
+            for name, place in self.places.items()
+        }
+
+
+def plan_workspace(kernels: ForwardKernels, sizes: Mapping[str, int]) -> Workspace:
+    """What ``kernels`` write but the results, for the run-time dims ``sizes``: T, N, NC, H and HV."""
+    places, end = {}, 0
+    for argument in (argument for entry in kernels.in_order() for argument in entry.arguments):
+        if argument.access != "out" or argument.name in RESULTS:
+            continue
+        shape = tuple(extent if isinstance(extent, int) else sizes[extent] for extent in argument.shape)
+        place = _Place(dtype=_DTYPES[argument.dtype], shape=shape, offset=end)
+        places[argument.name] = place
+        end += -(-place.n_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+    return Workspace(places=places, n_bytes=end)
+
+
+def workspace_bytes(
+    *,
+    n_tokens: int,
+    n_sequences: int = 1,
+    key_heads: int,
+    value_heads: int,
+    head_dim: int = 128,
+    dtype: torch.dtype = torch.bfloat16,
+    n_chunks: int | None = None,
+) -> int:
+    """Bytes that ``chunk_gated_delta_rule`` allocates for a call beside its results.
+
+    ``n_tokens`` counts slack tokens and all batch rows; ``dtype`` is that of q, k and v. ``n_chunks``, chunks of
+    64 tokens or less, defaults to the most that ``n_sequences`` sequences of so many tokens can have. Not counted:
+    window tables (8 bytes a chunk and a sequence), and copies of inputs whose strides a kernel cannot read.
+    """
+    shape = CallShape(
+        n_sequences=n_sequences, value_heads=value_heads, head_dim=head_dim, activation=dtype, step=torch.float32
+    )
+    most = min(n_tokens, n_tokens // CHUNK + n_sequences)
+    sizes = {
+        "T": n_tokens,
+        "N": n_sequences,
+        "NC": most if n_chunks is None else n_chunks,
+        "H": key_heads,
+        "HV": value_heads,
+    }
+    return plan_workspace(select(registry_of(OPERATOR_ARCH), shape), sizes).n_bytes

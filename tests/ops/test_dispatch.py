@@ -1,0 +1,95 @@
+"""Which kernels a call runs, and that no kernel of the registry is beyond its reach."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import torch
+
+from loomgen.errors import LoomgenError
+from loomgen.ops.dispatch import ACTIVATIONS, FAMILY, HEAD_DIMS, STAGES, STEPS, CallShape, scan_variant, select
+from loomgen.ops.library import registry_of
+from loomgen.registry import Registry
+from loomgen.target import TARGETS
+
+SEQUENCES = (1, 6, 12, 1000)
+"""Of 16 heads: few enough for the first variant, some for the second at each head dim, many."""
+
+
+def shape(
+    n_sequences: int = 1,
+    value_heads: int = 16,
+    head_dim: int = 128,
+    activation: torch.dtype = torch.bfloat16,
+    step: torch.dtype = torch.float32,
+) -> CallShape:
+    return CallShape(
+        n_sequences=n_sequences, value_heads=value_heads, head_dim=head_dim, activation=activation, step=step
+    )
+
+
+def stages(registry: Registry) -> set[str]:
+    return {entry.name for entry in registry.kernels if entry.family == FAMILY and entry.stage in STAGES}
+
+
+@pytest.mark.parametrize("arch", [target.name for target in TARGETS])
+def test_every_kernel_of_the_stages_is_reached_by_some_call(arch: str) -> None:
+    registry = registry_of(arch)
+    reached = {
+        entry.name
+        for n, dim, activation, step in product(SEQUENCES, HEAD_DIMS, ACTIVATIONS, STEPS)
+        for entry in select(registry, shape(n, 16, dim, activation, step)).in_order()
+    }
+    assert reached == stages(registry)
+    assert len(reached) >= 28
+
+
+def test_every_kernel_of_the_family_is_of_a_stage_that_is_dispatched() -> None:
+    assert {entry.stage for entry in registry_of("sm_90a").kernels if entry.family == FAMILY} == set(STAGES)
+
+
+def test_names_say_the_dims_and_dtypes_that_were_asked_for() -> None:
+    kernels = select(registry_of("sm_90a"), shape(head_dim=64, activation=torch.float16, step=torch.bfloat16))
+    assert [entry.name for entry in kernels.in_order()] == [
+        "prep__c64_k64_f16_bf16__base",
+        "wy__c64_k64_v64_f16__base",
+        "fwd_h__c64_k64_v64_f16__r32k2",
+        "fwd_o__c64_k64_v64_f16__base",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("n_sequences", "value_heads", "head_dim", "variant"),
+    [
+        (1, 1, 64, "r32k2"),
+        (1, 66, 128, "r32k2"),
+        (1, 67, 128, "r32k1"),
+        (131, 1, 128, "r32k1"),
+        (132, 1, 128, "r64k1"),
+        (132, 1, 64, "r32k2"),
+        (133, 1, 64, "r32k1"),
+        (264, 1, 64, "r64k1"),
+        (0, 16, 128, "r32k2"),
+    ],
+)
+def test_the_scan_variant_follows_from_the_number_of_rows(
+    n_sequences: int, value_heads: int, head_dim: int, variant: str
+) -> None:
+    assert scan_variant(shape(n_sequences, value_heads, head_dim)) == variant
+
+
+def test_a_variant_can_be_asked_for() -> None:
+    assert select(registry_of("sm_90a"), shape(), "r64k1").fwd_h.variant == "r64k1"
+
+
+def test_a_kernel_that_the_registry_lacks_is_named() -> None:
+    registry = registry_of("sm_90a")
+    poor = registry.model_copy(
+        update={"kernels": tuple(entry for entry in registry.kernels if entry.variant != "r32k2")}
+    )
+    with pytest.raises(LoomgenError) as raised:
+        select(poor, shape())
+    assert str(raised.value) == (
+        "the registry of sm_90a has no kernel fwd_h r32k2 for C 64, K 128, V 128, u bf16: run `loomgen render`"
+    )
