@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from loomgen.interp.tiles import Array
+
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 
@@ -75,7 +77,8 @@ def exp(x: F32) -> F32:
 
 def log(x: F32) -> F32:
     """ln(x) as log2(x) ln(2); log2 and the product are each rounded to fp32."""
-    return log2(x) * _LN_2_F32
+    result: F32 = log2(x) * _LN_2_F32
+    return result
 
 
 def rsqrt(x: F32) -> F32:
@@ -118,6 +121,13 @@ def minimum(a: F32, b: F32) -> F32:
 def maximum(a: F32, b: F32) -> F32:
     """The larger operand; a number wins over NaN, and +0 is above -0."""
     return np.where(a == b, np.where(np.signbit(a), b, a), np.fmax(a, b))
+
+
+def largest(x: Array) -> Array:
+    """The maximum along the last axis, as :func:`maximum` takes it of two; of any floating type."""
+    found = np.fmax.reduce(x, axis=-1)
+    has_plus_zero = np.any((x == 0) & ~np.signbit(x), axis=-1)
+    return np.asarray(np.where(found == 0, np.where(has_plus_zero, 0.0, -0.0).astype(x.dtype), found))
 
 
 def diagonal_inverse_16(block: F32) -> F32:

@@ -14,6 +14,7 @@ from loomgen.errors import InternalError
 from loomgen.interp.arguments import Argument, Arguments, bind
 from loomgen.interp.arithmetic import Arithmetic, Float64, Ordered, Rounded
 from loomgen.interp.expressions import ALL, Elements, Scope
+from loomgen.interp.functions import largest
 from loomgen.interp.tiles import Array, Axes
 from loomgen.interp.windows import chunk_extents, grid_extent
 from loomgen.ir import tile, walk
@@ -140,7 +141,7 @@ class _Runner:
                 order = self.orders.get(stmt.value.name)
                 return self.arithmetic.total(flat, order if isinstance(order, ReduceOrder) else None)
             case tile.ReduceOp.MAX:
-                return np.asarray(np.fmax.reduce(flat, axis=-1))
+                return largest(flat)
             case _:
                 assert_never(stmt.op)
 

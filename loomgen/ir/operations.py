@@ -94,9 +94,11 @@ class StoreRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadFragment:
-    """Shared memory to a packed fragment by ldmatrix; ``transposed``: the buffer's rows are the fragment's columns."""
+    """Shared memory to registers, by ldmatrix where that is a packed fragment; ``transposed``: the buffer's rows are
+    the layout's columns.
+    """
 
-    dst: RegisterTile
+    dst: RegisterTile | StripTile
     src: SharedRef
     transposed: bool
     text: str
@@ -104,10 +106,12 @@ class LoadFragment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFragment:
-    """A fragment to shared memory (stmatrix for packed pairs, 8-byte stores for f32 and tf32)."""
+    """Registers to shared memory: stmatrix for a packed fragment, else each thread its column pairs; ``transposed`` as
+    for LoadFragment, of fragments only.
+    """
 
     dst: SharedRef
-    src: RegisterTile
+    src: RegisterTile | StripTile
     transposed: bool
     text: str
 
@@ -221,8 +225,9 @@ class Atom(Enum):
 class Mma:
     """``acc (+)= a @ b``: a is a packed fragment, b comes from shared memory as it is consumed.
 
-    ``transposed``: b's rows are the contracted index. ``seeded``: acc holds the seed. ``parts``: contiguous parts of
-    the warp's share of the contracted index that are accumulated apart and added low to high.
+    ``transposed``: b's rows are the contracted index. ``seeded``: acc holds the seed; ``by_first_part``: every group
+    of warps holds it and the first one alone adds it. ``parts``: contiguous parts of the warp's share of the contracted
+    index that are accumulated apart and added low to high.
     """
 
     acc: RegisterTile
@@ -234,6 +239,7 @@ class Mma:
     seeded: bool
     parts: int
     text: str
+    by_first_part: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,8 +21,8 @@ from loomgen.passes.footprints import (
     everything,
     first_of_rows,
     layout_letters,
+    loaded,
     mapped,
-    matrix_rows,
     operand,
     partials,
     read_elements,
@@ -53,7 +53,7 @@ def accesses(op: Leaf, team: Team) -> tuple[Access, ...]:
         case plan.StoreScalars():
             return (_access(op.src, mapped(op.src, team)),) if isinstance(op.src, SharedRef) else ()
         case plan.LoadFragment():
-            return (_access(op.src, matrix_rows(op.src, op.dst.fragment, team, op.transposed, every_part=True)),)
+            return (_access(op.src, loaded(op, team)),)
         case plan.StoreFragment():
             return (_access(op.dst, stored(op, team), is_write=True),)
         case plan.MapFragment() | plan.MapRows():

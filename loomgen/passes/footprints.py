@@ -93,16 +93,31 @@ def matrix_rows(ref: SharedRef, fragment: plan.Fragment, team: Team, transposed:
     return _words(ref, _thread(team, slab, part, lane), rows, cols, 8)
 
 
+def loaded(op: plan.LoadFragment, team: Team) -> Footprint:
+    if isinstance(op.dst, plan.RegisterTile) and op.dst.dtype.is_half:
+        return matrix_rows(op.src, op.dst.fragment, team, op.transposed, every_part=True)
+    return _held(op.src, op.dst.layout, team, op.transposed, team.threads)
+
+
 def stored(op: plan.StoreFragment, team: Team) -> Footprint:
-    fragment = op.src.fragment
-    if op.src.dtype.is_half:
-        return matrix_rows(op.dst, fragment, team, op.transposed, every_part=False)
-    n_parts = team.parts if fragment.col_parts > 1 else 1
-    slab, part, n, lane, h, c = _grid(team.slabs, n_parts, fragment.tiles, plan.WARP_THREADS, 2, 2)
-    row = 16 * slab + lane // 4 + 8 * h
-    col = (part * fragment.local_cols if fragment.col_parts > 1 else 0) + 8 * n + 2 * (lane % 4) + c
-    rows, cols = (col, row) if op.transposed else (row, col)
-    return _words(op.dst, _thread(team, slab, part, lane), rows, cols, 1)
+    """One part writes what all parts hold."""
+    layout = op.src.layout
+    if isinstance(op.src, plan.RegisterTile) and op.src.dtype.is_half:
+        return matrix_rows(op.dst, op.src.fragment, team, op.transposed, every_part=False)
+    is_replicated = isinstance(layout, plan.Fragment) and layout.col_parts == 1
+    n_threads = team.slabs * plan.WARP_THREADS if is_replicated else team.threads
+    return _held(op.dst, layout, team, op.transposed, n_threads)
+
+
+def _held(ref: SharedRef, layout: RegisterLayout, team: Team, transposed: bool, n_threads: int) -> Footprint:
+    """The words of the elements that the first threads hold of a register layout."""
+    letters = layout_letters(layout, team)
+    row, col = letters[layout.rows][:n_threads, :, None], letters[layout.cols][:n_threads, None, :]
+    thread = np.arange(n_threads)[:, None, None]
+    row, col, thread = np.broadcast_arrays(row, col, thread)
+    exists = (row >= 0) & (col >= 0)
+    rows, cols = (col, row) if transposed else (row, col)
+    return _words(ref, thread[exists], rows[exists], cols[exists], 1)
 
 
 def operand(op: plan.Mma, team: Team) -> Footprint:

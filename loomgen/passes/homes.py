@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from loomgen.errors import InternalError
 from loomgen.ir.plan import (
+    Fragment,
     Home,
     LoadFragment,
     PlanOp,
+    RegisterLayout,
     RegisterTile,
     RowTile,
     ScalarHome,
@@ -16,9 +18,10 @@ from loomgen.ir.plan import (
     SharedRef,
     StoreFragment,
     StoreRows,
+    Strip,
     StripTile,
 )
-from loomgen.ir.tile import Coord, Expr, TileRead
+from loomgen.ir.tile import Coord, Expr, Sub, TileRead
 from loomgen.ir.types import DType, Index, Value
 from loomgen.ir.walk import tile_reads
 from loomgen.passes.team import Division
@@ -31,8 +34,10 @@ def shared_buffer(name: str, dtype: DType, rows: Index | None, cols: Index, slot
     """A buffer laid out so that neither rows of 16-byte chunks nor MMA operands meet bank conflicts.
 
     Rows of 16-bit elements are XOR-swizzled by 16-byte chunks, up to the 8 chunks of a 128-byte bank row; rows of
-    4-byte elements, which fragments touch 8 bytes a thread and 8 rows at once, are padded to 8 mod 16 elements.
+    4-byte elements, which fragments touch 8 bytes a thread and 8 rows at once, are padded to 8 mod 16 elements. A
+    condition takes a whole word.
     """
+    dtype = DType.I32 if dtype is DType.BOOL else dtype
     if rows is None:
         return SharedBuffer(name=name, dtype=dtype, rows=1, cols=cols.extent, pitch=cols.extent, swizzle=0, slots=slots)
     row_bytes = cols.extent * dtype.n_bytes
@@ -57,6 +62,7 @@ class Homes:
     rows: dict[str, RowTile] = field(default_factory=dict)
     shared: dict[str, SharedRef] = field(default_factory=dict)
     scalars: dict[str, ScalarHome] = field(default_factory=dict)
+    arrays: dict[str, RegisterLayout] = field(default_factory=dict)  # of the whole kernel
 
     def nested(self) -> Homes:
         """A copy for an inner block: what it learns is forgotten at its end."""
@@ -68,19 +74,27 @@ class Homes:
             rows=dict(self.rows),
             shared=dict(self.shared),
             scalars=dict(self.scalars),
+            arrays=self.arrays,
         )
 
     # ------------------------------------------------------------------ defining
 
     def row_letter(self, value: Value) -> Index:
         """The index that runs along the rows of the value's register layout, or would if it were loaded."""
-        known = (index for index in value.indices if (value.name, index.name) in self.registers)
-        return next(known, value.indices[0])
+        owned = (index for index in value.indices if self.division.owns(index))
+        return self.known_row_letter(value) or next(owned, value.indices[0])
+
+    def known_row_letter(self, value: Value) -> Index | None:
+        """The same, None where the value is not in registers."""
+        return next((index for index in value.indices if (value.name, index.name) in self.registers), None)
 
     def define_register(self, value: Value, rows: Index | None = None) -> RegisterTile | StripTile:
         """The array of a value that the next operation computes; ``rows`` is its first index unless said otherwise."""
         rows = rows or value.indices[0]
         tile = self.division.register_tile(self.array_name(value), value.dtype, rows, _other(value, rows))
+        if self.arrays.setdefault(tile.name, tile.layout) != tile.layout:
+            tile = replace(tile, name=value.name if value.name not in self.arrays else f"{value.name}_{rows.name}")
+            self.arrays[tile.name] = tile.layout
         self.registers[value.name, rows.name] = tile
         return tile
 
@@ -101,10 +115,7 @@ class Homes:
             return known
         source = self.to_shared(value, text)
         cols = _other(value, rows)
-        if not value.dtype.is_half or self.division.vector is not None:
-            raise InternalError("select", f"{value} cannot be loaded as a fragment")
-        fragment = self.division.fragment_of(rows, cols)
-        tile = RegisterTile(name=f"{value.name}_{rows.name}{cols.name}", dtype=value.dtype, fragment=fragment)
+        tile = self.division.register_tile(f"{value.name}_{rows.name}{cols.name}", value.dtype, rows, cols)
         self.ops.append(LoadFragment(dst=tile, src=source, transposed=source.axes[0] != rows, text=text))
         self.registers[value.name, rows.name] = tile
         return tile
@@ -126,38 +137,66 @@ class Homes:
             ref = SharedRef(buffer=shared_buffer(name, value.dtype, None, letter), axes=(letter,))
             self.ops.append(StoreRows(dst=ref, src=by_row, text=text))
         else:
-            source = self.fragment(value, self.row_letter(value), text)
-            axes = (source.fragment.rows, source.fragment.cols)
+            source = self.tile(value, self.row_letter(value), text)
+            axes = (source.layout.rows, source.layout.cols)
             ref = SharedRef(buffer=shared_buffer(name, value.dtype, *axes), axes=axes)
             self.ops.append(StoreFragment(dst=ref, src=source, transposed=False, text=text))
         self.shared[value.name] = ref
         return ref
 
-    def resolve(self, expr: Expr, rows: Index | None, text: str) -> tuple[tuple[str, Home], ...]:
-        """A home for each tile that an element-wise expression reads, in registers with these rows where it is one."""
-        found: dict[str, Home] = {}
+    def resolve(self, expr: Expr, layout: RegisterLayout | None, text: str) -> tuple[tuple[str, Home], ...]:
+        """A home for each tile that an element-wise expression reads: registers where every thread holds the elements
+        that it needs for its part of ``layout``, else shared memory.
+        """
+        reads: dict[str, list[TileRead]] = {}
         for read in tile_reads(expr):
-            found[read.value.name] = self._home(read, rows, text)
+            reads.setdefault(read.value.name, []).append(read)
+        found = {name: self._home(of_one, layout, text) for name, of_one in reads.items()}
         return tuple(sorted(found.items()))
 
     def resolve_all(self, coords: tuple[Coord, ...], text: str) -> tuple[tuple[str, Home], ...]:
         """Homes of the scalars in a tensor's coordinates."""
-        found = {read.value.name: self._home(read, None, text) for coord in coords for read in tile_reads(coord)}
+        found = {read.value.name: self._home([read], None, text) for coord in coords for read in tile_reads(coord)}
         return tuple(sorted(found.items()))
 
-    def _home(self, read: TileRead, rows: Index | None, text: str) -> Home:
-        value = read.value
+    def _home(self, reads: list[TileRead], layout: RegisterLayout | None, text: str) -> Home:
+        value = reads[0].value
         if not value.indices:
             return self.scalars[value.name]
         if len(value.indices) == 1:
             by_row = self.rows.get(value.name)
-            return by_row if by_row is not None and read.subs[0].index == rows else self.to_shared(value, text)
-        if rows is None:
-            return self.to_shared(value, text)
-        at = next((index for index, sub in zip(value.indices, read.subs, strict=True) if sub.index == rows), None)
+            is_held = by_row is not None and layout is not None and has_rows_of(by_row.layout, layout)
+            plain = is_held and all(read.subs == (Sub(index=layout.rows),) for read in reads if layout is not None)
+            return by_row if plain and by_row is not None else self.to_shared(value, text)
+        at = None if layout is None else _straight(reads, layout)
         if at is None or (value.name in self.shared and not value.dtype.is_half):
             return self.to_shared(value, text)
-        return self.tile(value, at, text)
+        known = self.registers.get((value.name, at.name))
+        if known is not None:
+            return known
+        is_fragment = value.dtype.is_half and self.division.vector is None
+        return self.tile(value, at, text) if is_fragment else self.to_shared(value, text)
+
+
+def has_rows_of(held: RegisterLayout, layout: RegisterLayout) -> bool:
+    """A thread's rows in one layout are those that it has in the other."""
+    if isinstance(held, Strip) and isinstance(layout, Strip):
+        return (held.rows.extent, held.groups) == (layout.rows.extent, layout.groups)
+    return isinstance(held, Fragment) and isinstance(layout, Fragment)
+
+
+def _straight(reads: list[TileRead], layout: RegisterLayout) -> Index | None:
+    """The value's index along the layout's rows, if every read takes the very element that the layout is at."""
+    found: Index | None = None
+    for read in reads:
+        at = dict(zip(read.subs, read.value.indices, strict=True))
+        if at.keys() != {Sub(index=layout.rows), Sub(index=layout.cols)}:
+            return None
+        index = at[Sub(index=layout.rows)]
+        if found is not None and index != found:
+            return None
+        found = index
+    return found
 
 
 def _other(value: Value, rows: Index) -> Index:

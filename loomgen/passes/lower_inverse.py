@@ -1,7 +1,8 @@
 """Tile IR -> Tile IR: the triangular inverse becomes 16x16 diagonal inverses and small products.
 
-Before: ``U[i,j] = unit_lower_inverse(L[i,j])``, read by element-wise statements only.
-After: no Inverse. With X = (I + L)^-1 cut into 16-row blocks X_r, and D_r the inverse of diagonal block r,
+Before: ``U[i,j] = unit_lower_inverse(L[i,j])``.
+After: no Inverse. Where all that reads U is element-wise, its readers are computed block by block; elsewhere U is put
+together. With X = (I + L)^-1 cut into 16-row blocks X_r, and D_r the inverse of diagonal block r,
 
     X_r = D_r (E_r - sum over m < r of L_rm X_m)          (E_r: rows r of the identity)
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from loomgen.errors import InternalError, Span
+from loomgen.errors import Span
 from loomgen.ir import tile, walk
 from loomgen.ir.tile import Concat, Contract, DiagonalInverse, Expr, Inverse, Map, Program, Stmt, Sub, TileRead
 from loomgen.ir.types import DType, Index, Value
@@ -38,25 +39,34 @@ class _Blocks:
 
 def _lower_block(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     inverses: dict[str, _Blocks] = {}
+    values = frozenset(stmt.value for stmt in block if isinstance(stmt, Inverse))
     lowered: list[Stmt] = []
-    for stmt in block:
+    for at, stmt in enumerate(block):
         if isinstance(stmt, Inverse):
             statements, blocks = _lower(stmt)
-            inverses[stmt.value.name] = blocks
             lowered.extend(statements)
+            later = [reader for reader in walk.statements(block[at + 1 :]) if _reads(reader, stmt.value)]
+            if all(_is_straight(reader, stmt.value, values) and reader in block for reader in later):
+                inverses[stmt.value.name] = blocks
+            else:
+                lowered.append(Concat(value=stmt.value, parts=blocks.parts, text=stmt.text, span=stmt.span))
             continue
-        read = next((name for name in inverses if _reads(stmt, name)), None)
-        if read is None:
-            lowered.append(stmt)
-            continue
-        if not isinstance(stmt, Map):
-            raise InternalError("lower_inverse", f"{stmt.text!r} reads an inverse and is not element-wise")
-        lowered.extend(_distribute(stmt, inverses[read]))
+        read = next((blocks for blocks in inverses.values() if _reads(stmt, blocks.value)), None)
+        lowered.extend(_distribute(stmt, read) if read is not None and isinstance(stmt, Map) else [stmt])
     return tuple(lowered)
 
 
-def _reads(stmt: Stmt, name: str) -> bool:
-    return any(read.value.name == name for expr in walk.expressions(stmt) for read in walk.tile_reads(expr))
+def _reads(stmt: Stmt, value: Value) -> bool:
+    return any(read.value == value for expr in walk.expressions(stmt) for read in walk.tile_reads(expr))
+
+
+def _is_straight(stmt: Stmt, value: Value, inverses: frozenset[Value]) -> bool:
+    """An element-wise statement whose element (i, j) needs element (i, j) of the value, and no other inverse."""
+    if not isinstance(stmt, Map) or len(stmt.value.indices) != 2:
+        return False
+    subs = tuple(Sub(index=index) for index in stmt.value.indices)
+    reads = [read for read in walk.tile_reads(stmt.expr) if read.value in inverses]
+    return all(read.value == value and read.subs == subs for read in reads)
 
 
 def _lower(stmt: Inverse) -> tuple[list[Stmt], _Blocks]:
@@ -143,8 +153,6 @@ def _replace_reads(expr: Expr, inverse: Value, part: Value, i: Index, j: Index) 
     def visit(node: Expr) -> Expr:
         if not isinstance(node, TileRead) or node.value != inverse:
             return node
-        if node.subs != (Sub(index=i), Sub(index=j)):
-            raise InternalError("lower_inverse", f"{inverse.name} is read in another order than [{i},{j}]")
         return TileRead(value=part, subs=(Sub(index=j), Sub(index=_A)), span=node.span)
 
     return walk.rewrite(expr, visit)

@@ -18,6 +18,7 @@ from loomgen.ir.tile import Program
 from loomgen.passes.allocate import allocate
 from loomgen.passes.arguments import needed_arguments, possible_arguments
 from loomgen.passes.determinism import check_determinism
+from loomgen.passes.drop_unused import drop_unused
 from loomgen.passes.fuse_maps import fuse_maps
 from loomgen.passes.group_copies import group_copies
 from loomgen.passes.lower.kernel import lower_body
@@ -100,6 +101,10 @@ class Pass(Generic[Before, After]):
     name: str
     run: Callable[[Before], After]
     verify: Callable[[After, str], None]
+
+
+def _drop_unused(state: Tiled) -> Tiled:
+    return replace(state, program=drop_unused(state.program))
 
 
 def _lower_inverse(state: Tiled) -> Tiled:
@@ -186,6 +191,7 @@ def _verify_device(state: InCode, name: str) -> None:
 
 
 PASSES: tuple[Pass[Any, Any], ...] = (
+    Pass(name="drop_unused", run=_drop_unused, verify=_verify_tile),
     Pass(name="lower_inverse", run=_lower_inverse, verify=_verify_tile),
     Pass(name="fuse_maps", run=_fuse_maps, verify=_verify_tile),
     Pass(name="select", run=_select, verify=_verify_selected),

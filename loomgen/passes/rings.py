@@ -15,15 +15,17 @@ from typing_extensions import assert_never
 from loomgen.ir import plan, tile
 from loomgen.ir.plan import CopyIn, CopyOut, Homes, Leaf, PlanOp, SharedRef
 from loomgen.ir.schedule import Schedule
+from loomgen.passes.trace import leaves
 
 DEFAULT_DEPTH = 2
 
 
 def pipeline_loop(stmt: tile.ForWindow, body: tuple[PlanOp, ...], schedule: Schedule) -> tuple[PlanOp, ...]:
     """The operations that carry out a chunk loop, what runs before it included."""
-    copies = [op for op in body if isinstance(op, CopyIn)]
+    inside = {home.name for op in body for leaf in leaves(op) if (home := _scalar(leaf)) is not None}
+    copies = [op for op in body if isinstance(op, CopyIn) and _runs_ahead(op, inside, schedule)]
     rings = {op.dst.buffer.name: _ring(op, schedule) for op in copies}
-    work = [_in_rings(op, rings) for op in body if not isinstance(op, CopyIn | CopyOut)]
+    work = [_in_rings(op, rings) for op in body if op not in copies and not isinstance(op, CopyOut)]
     leaving = [_in_rings(op, rings) for op in body if isinstance(op, CopyOut)]
     before: list[PlanOp] = []
     top: list[PlanOp] = []
@@ -36,6 +38,16 @@ def pipeline_loop(stmt: tile.ForWindow, body: tuple[PlanOp, ...], schedule: Sche
         top = [plan.Arrive(refs=tuple(rings.values())), *top, plan.Commit()]
     loop = plan.ChunkLoop(window=stmt.window, body=(*top, *work, *leaving), text=stmt.text)
     return (*before, loop)
+
+
+def _runs_ahead(copy: CopyIn, inside: set[str], schedule: Schedule) -> bool:
+    """Its address is known an iteration earlier, and there is a slot to spare."""
+    is_known = all(name not in inside for name, _ in copy.homes)
+    return is_known and schedule.ring(copy.dst.buffer.name) != 1
+
+
+def _scalar(op: Leaf) -> plan.ScalarHome | None:
+    return op.dst if isinstance(op, plan.MapScalar | plan.ReduceVector) else None
 
 
 def _ring(copy: CopyIn, schedule: Schedule) -> SharedRef:

@@ -25,6 +25,7 @@ from loomgen.ir.order import M16N8K8, M16N8K16, Order, ReduceOrder
 from loomgen.ir.plan import Atom, Plan, PlanOp, RegisterLayout, ScalarHome, ScalarUse, Strip
 from loomgen.ir.tile import Program, Stmt
 from loomgen.ir.types import Value
+from loomgen.passes.fences import fence_updates
 from loomgen.passes.homes import Homes
 from loomgen.passes.rings import pipeline_loop
 from loomgen.passes.select_elements import select_load, select_map, select_reduce, select_scan
@@ -43,11 +44,10 @@ def select(kernel: KernelSpec, program: Program) -> Plan:
         division=division,
         schedule=kernel.schedule,
         shared_names=_needed_in_shared(program),
-        fenced=_read_elsewhere(program),
     )
     homes = Homes(division=division, storage=share_registers(program), ops=[])
     _block(program.body, rules, homes)
-    return Plan(team=division.team, body=tuple(homes.ops))
+    return Plan(team=division.team, body=fence_updates(homes.ops))
 
 
 def sum_orders(kernel: KernelSpec, program: Program, the_plan: Plan) -> dict[str, Order]:
@@ -79,21 +79,6 @@ def reduce_order(layout: RegisterLayout) -> ReduceOrder:
         raise InternalError("select", f"a reduction along the split index {layout.cols.name}")
     quads = (tuple(8 * t + 2 * q + c for t in range(layout.tiles) for c in (0, 1)) for q in range(4))
     return ReduceOrder(partials=tuple(quads))
-
-
-def _read_elsewhere(program: Program) -> frozenset[str]:
-    """Tensors that are stored at other coordinates than they are read at: not always by the thread that read them."""
-    stored = {stmt.tensor.name: stmt.coords for stmt in walk.statements(program.body) if isinstance(stmt, tile.Store)}
-    reads = (
-        node
-        for stmt in walk.statements(program.body)
-        for expr in walk.expressions(stmt)
-        for node in walk.nodes(expr)
-        if isinstance(node, tile.TensorRead)
-    )
-    return frozenset(
-        read.tensor.name for read in reads if read.tensor.name in stored and read.coords != stored[read.tensor.name]
-    )
 
 
 def _needed_in_shared(program: Program) -> frozenset[str]:
@@ -168,7 +153,7 @@ def _loop_body(stmt: tile.ForWindow | tile.ForRange, rules: Rules, homes: Homes)
     inner = homes.nested()
     _block(stmt.body, rules, inner)
     for carry in stmt.carried:
-        _take_over(carry.update, carry.inner, inner, inner, ScalarUse.ASSIGNMENT, stmt.span)
+        _take_over(carry.update, carry.inner, inner, homes, ScalarUse.ASSIGNMENT, stmt.span)
         _rename(carry.inner, carry.result, homes)
     return tuple(inner.ops)
 
@@ -210,8 +195,9 @@ def _take_over(source: Value, target: Value, at: Homes, target_homes: Homes, use
         raise reject(
             span, Code.CARRIED_VECTOR, f"{source}: a vector cannot be carried or merged", "give it a second index"
         )
-    src = at.tile(source, at.row_letter(source), "")
-    dst = target_homes.define_register(target, at.row_letter(source))
+    letter = target_homes.known_row_letter(target) or at.row_letter(source)
+    src = at.tile(source, letter, "")
+    dst = target_homes.define_register(target, letter)
     if src.name != dst.name:
         at.ops.append(plan.Move(dst=dst, src=src, text=""))
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from loomgen.errors import Span
 from loomgen.ir import plan, tile, walk
-from loomgen.ir.plan import RowTile, ScalarHome, ScalarUse, SharedRef, StripTile
+from loomgen.ir.plan import Fragment, RowTile, ScalarHome, ScalarUse, SharedRef, StripTile
 from loomgen.ir.schedule import Place
 from loomgen.ir.types import Index, Value
+from loomgen.passes.contiguous import contiguous_letter
 from loomgen.passes.homes import Homes, shared_buffer
-from loomgen.passes.select_rules import Rules, contiguous_letter, is_aligned, reject
+from loomgen.passes.select_rules import Rules, is_aligned, reject
 from loomgen.spec.codes import Code
 
 _COPY_BYTES = 16
@@ -25,12 +26,18 @@ def select_load(stmt: tile.Load, rules: Rules, homes: Homes) -> None:
         found = homes.resolve_all(stmt.source.coords, stmt.text)
         homes.ops.append(plan.LoadStrip(dst=dst, source=stmt.source, homes=found, text=stmt.text))
         return
-    is_tile = len(value.indices) == 2 and value.dtype.is_half and rules.division.vector is None
+    is_tile = (
+        len(value.indices) == 2
+        and value.dtype.is_half
+        and rules.division.vector is None
+        and contiguous_letter(stmt.source.tensor, stmt.source.coords) is not None
+    )
     is_words = len(value.indices) == 1 and value.dtype.n_bytes == _WORD_BYTES
     if not is_tile and not is_words:
         select_map(value, stmt.source, stmt, rules, homes)
         return
-    cols = value.indices[0] if is_words else contiguous_letter(stmt.source.coords, stmt.span)
+    along = contiguous_letter(stmt.source.tensor, stmt.source.coords)
+    cols = value.indices[0] if is_words or along is None else along
     rows = None if is_words else next(index for index in value.indices if index != cols)
     dst_ref = homes.define_shared(value, rows, cols)
     vector_bytes = _WORD_BYTES if is_words else _COPY_BYTES
@@ -42,12 +49,8 @@ def select_load(stmt: tile.Load, rules: Rules, homes: Homes) -> None:
 def _is_row_major(stmt: tile.Load) -> bool:
     """The tensor's last dimension runs along the value's second index, plainly: neighbours in a strip are neighbours
     in memory."""
-    if stmt.source.tensor.strides == "free" or not stmt.value.dtype.is_float:
-        return False
-    last = stmt.source.coords[-1]
-    letter = last.offset if isinstance(last, tile.WindowCoord) else last
-    is_block = not isinstance(last, tile.WindowCoord) or last.window.kind is tile.WindowKind.BLOCK
-    return is_block and isinstance(letter, tile.IndexRead) and letter.index == stmt.value.indices[1]
+    along = contiguous_letter(stmt.source.tensor, stmt.source.coords)
+    return stmt.value.dtype.is_float and along == stmt.value.indices[1]
 
 
 def select_map(value: Value, expr: tile.Expr, stmt: tile.Map | tile.Load, rules: Rules, homes: Homes) -> None:
@@ -58,19 +61,20 @@ def select_map(value: Value, expr: tile.Expr, stmt: tile.Map | tile.Load, rules:
         homes.scalars[value.name] = scalar
         return
     if len(value.indices) == 1 and (layout := _row_layout(value, expr, homes)) is not None:
-        found = homes.resolve(expr, value.indices[0], stmt.text)
+        found = homes.resolve(expr, layout, stmt.text)
         dst_rows = RowTile(name=value.name, dtype=value.dtype, layout=layout)
         homes.ops.append(plan.MapRows(dst=dst_rows, value=value, expr=expr, homes=found, text=stmt.text))
         homes.rows[value.name] = dst_rows
         return
-    if _runs_in_shared(value, expr, rules, homes):
+    if _runs_in_shared(value, expr, stmt.span, rules, homes):
         found = homes.resolve(expr, None, stmt.text)
         first = value.indices[0] if len(value.indices) == 2 else None
         dst = homes.define_shared(value, first, value.indices[-1])
         homes.ops.append(plan.MapShared(dst=dst, value=value, expr=expr, homes=found, text=stmt.text))
         return
     rows = _row_letter(value, expr, stmt.span, rules, homes)
-    found = homes.resolve(expr, rows, stmt.text)
+    cols = next(index for index in value.indices if index != rows)
+    found = homes.resolve(expr, rules.division.register_tile(value.name, value.dtype, rows, cols).layout, stmt.text)
     dst_tile = homes.define_register(value, rows)
     homes.ops.append(plan.MapFragment(dst=dst_tile, value=value, expr=expr, homes=found, text=stmt.text))
 
@@ -99,15 +103,22 @@ def _row_letter(value: Value, expr: tile.Expr, span: Span, rules: Rules, homes: 
     return owned[0]
 
 
-def _runs_in_shared(value: Value, expr: tile.Expr, rules: Rules, homes: Homes) -> bool:
+def _runs_in_shared(value: Value, expr: tile.Expr, span: Span, rules: Rules, homes: Homes) -> bool:
     if len(value.indices) == 1:
         return True
     place = rules.schedule.placed(value.name)
+    if place is Place.SHARED and (rules.division.vector is not None or not value.dtype.is_half):
+        raise reject(
+            span, Code.BAD_PLACE, f"{value}: only 16-bit tiles of a stage with products are computed in shared memory"
+        )
     if place is not None:
         return place is Place.SHARED
     tiles = [read for read in walk.tile_reads(expr) if len(read.value.indices) == 2]
     aligned = all(is_aligned(read, value, homes) for read in tiles)
-    return value.name in rules.shared_names and value.dtype.is_half and bool(tiles) and aligned
+    if not value.dtype.is_half or rules.division.vector is not None:
+        return False
+    has_rows = any(rules.division.owns(index) for index in value.indices)
+    return not has_rows or (value.name in rules.shared_names and bool(tiles) and aligned)
 
 
 def select_reduce(stmt: tile.Reduce, rules: Rules, homes: Homes) -> None:
@@ -128,8 +139,10 @@ def select_reduce(stmt: tile.Reduce, rules: Rules, homes: Homes) -> None:
     rows = stmt.value.indices[0]
     if len(stmt.value.indices) != 1 or not rules.division.owns(rows):
         raise reject(stmt.span, Code.REDUCTION_SHAPE, f"{stmt.value}: a reduction of a tile leaves one number a row")
-    found = homes.resolve(stmt.expr, rows, stmt.text)
     layout = rules.division.register_tile("", stmt.value.dtype, rows, over).layout
+    if isinstance(layout, Fragment) and layout.col_parts > 1:
+        raise reject(stmt.span, Code.REDUCTION_SHAPE, f"{stmt.text}: {over.name} is split over groups of warps")
+    found = homes.resolve(stmt.expr, layout, stmt.text)
     dst = RowTile(name=stmt.value.name, dtype=stmt.value.dtype, layout=layout)
     homes.ops.append(
         plan.ReduceColumns(dst=dst, op=stmt.op, layout=layout, expr=stmt.expr, homes=found, text=stmt.text)

@@ -42,6 +42,9 @@ def select_contract(stmt: tile.Contract, rules: Rules, homes: Homes) -> None:
     if seed is not None and seed.name != acc.name:
         homes.ops.append(plan.Move(dst=acc, src=seed, text=stmt.text))
     split = rules.division.split_of(stmt.over)
+    if split and split.across > 1 and acc.fragment.col_parts > 1:
+        cols = stmt.value.indices[1]
+        raise reject(stmt.span, Code.SPLIT_COUNT, f"{stmt.value}: {stmt.over} and {cols} are split over the same warps")
     mma = plan.Mma(
         acc=acc,
         a=a,
@@ -52,6 +55,7 @@ def select_contract(stmt: tile.Contract, rules: Rules, homes: Homes) -> None:
         seeded=seed is not None,
         parts=split.parts // split.across if split else 1,
         text=stmt.text,
+        by_first_part=seed is not None and split is not None and split.across > 1,
     )
     homes.ops.append(mma)
     if split and split.across > 1:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from loomgen.errors import Diagnostic, Span, SpecError
-from loomgen.ir import walk
 from loomgen.ir.schedule import Schedule
-from loomgen.ir.tile import Coord, Sub, TileRead
-from loomgen.ir.types import Index, Value
+from loomgen.ir.tile import Sub, TileRead
+from loomgen.ir.types import Value
 from loomgen.passes.homes import Homes
 from loomgen.passes.team import Division
 from loomgen.spec.codes import Code
@@ -16,28 +15,15 @@ from loomgen.spec.codes import Code
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """``shared_names``: values that some statement can only take from shared memory. ``fenced``: tensors updated in
-    place whose elements other threads read than store them.
-    """
+    """``shared_names``: values that some statement can only take from shared memory."""
 
     division: Division
     schedule: Schedule
     shared_names: frozenset[str]
-    fenced: frozenset[str]
 
 
 def reject(span: Span, code: Code, message: str, hint: str | None = None) -> SpecError:
     return SpecError([Diagnostic(code=code.value, message=message, span=span, hint=hint)])
-
-
-def contiguous_letter(coords: tuple[Coord, ...], span: Span) -> Index:
-    """The letter that runs along a tensor's last dimension."""
-    found = walk.free_indices(coords[-1])
-    if len(found) != 1:
-        raise reject(
-            span, Code.NO_CONTIGUOUS_LETTER, "a tile's copy needs one index letter in the tensor's last dimension"
-        )
-    return next(iter(found))
 
 
 def is_aligned(read: TileRead, value: Value, homes: Homes) -> bool:

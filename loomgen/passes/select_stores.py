@@ -5,16 +5,15 @@ from __future__ import annotations
 from loomgen.ir import plan, tile
 from loomgen.ir.plan import RowTile, ScalarHome, SharedRef
 from loomgen.ir.schedule import Place
+from loomgen.passes.contiguous import contiguous_letter
 from loomgen.passes.homes import Homes, shared_buffer
-from loomgen.passes.select_rules import Rules, contiguous_letter
+from loomgen.passes.select_rules import Rules, reject
+from loomgen.spec.codes import Code
 
 
 def select_store(stmt: tile.Store, rules: Rules, homes: Homes) -> None:
     value = stmt.source.value
     found = homes.resolve_all(stmt.coords, stmt.text)
-    if stmt.tensor.name in rules.fenced:
-        reason = f"read {stmt.tensor.name} -> write {stmt.tensor.name}"
-        homes.ops.append(plan.Barrier(scope=plan.Scope.BLOCK, reason=reason))
     if len(value.indices) < 2:
         src = _small_source(stmt, homes)
         homes.ops.append(
@@ -22,7 +21,11 @@ def select_store(stmt: tile.Store, rules: Rules, homes: Homes) -> None:
         )
         return
     if _is_direct(stmt, rules):
-        tile_ = homes.tile(value, homes.row_letter(value), stmt.text)
+        rows = homes.row_letter(value)
+        if homes.known_row_letter(value) is None and not rules.division.owns(rows):
+            hint = f"order the dimensions of {stmt.tensor.name} so that a letter runs along the last one"
+            raise reject(stmt.span, Code.NO_ROW_INDEX, f"{value} has no row index and does not leave in rows", hint)
+        tile_ = homes.tile(value, rows, stmt.text)
         homes.ops.append(
             plan.StoreDirect(tensor=stmt.tensor, coords=stmt.coords, homes=found, src=tile_, text=stmt.text)
         )
@@ -42,13 +45,15 @@ def _small_source(stmt: tile.Store, homes: Homes) -> SharedRef | RowTile | Scala
 def _is_direct(stmt: tile.Store, rules: Rules) -> bool:
     value = stmt.source.value
     in_strips = rules.division.vector is not None
-    return in_strips or not value.dtype.is_half or rules.schedule.placed(stmt.tensor.name) is Place.DIRECT
+    is_scattered = contiguous_letter(stmt.tensor, stmt.coords) is None
+    is_placed = rules.schedule.placed(stmt.tensor.name) is Place.DIRECT
+    return in_strips or is_scattered or is_placed or not value.dtype.is_half
 
 
 def _staged(stmt: tile.Store, homes: Homes) -> SharedRef:
     """The value in shared memory with the tensor's contiguous index along its columns."""
     value = stmt.source.value
-    cols = contiguous_letter(stmt.coords, stmt.span)
+    cols = contiguous_letter(stmt.tensor, stmt.coords) or value.indices[1]
     rows = next(index for index in value.indices if index != cols)
     known = homes.shared.get(value.name)
     if known is not None and known.axes == (rows, cols):

@@ -53,7 +53,7 @@ class _Touch:
 
     @property
     def place(self) -> _Place:
-        slot = (self.event.iteration + self.access.ahead) % self.access.buffer.slots
+        slot = (self.event.turn + self.access.ahead) % self.access.buffer.slots
         return self.event.path, self.number, slot
 
 
@@ -78,7 +78,9 @@ def synchronise(kernel: Plan, layout: SharedLayout) -> Plan:
     for _ in range(_ROUNDS):
         edge, events = _first_unordered(paths, placement)
         if edge is None:
-            return _insert(kernel, _minimal(paths, placement))
+            real = [(events, _real(edges)) for events, edges in paths]
+            placement = _minimal(real, placement)
+            return _insert(kernel, placement, _needless_commits(kernel, real, placement))
         _place(placement, edge, events)
     raise InternalError("synchronise", "no fixed point: an ordering keeps missing")
 
@@ -276,6 +278,11 @@ def _describe(touch: _Touch) -> str:
     return f"{verb} {touch.access.buffer.name}"
 
 
+def _real(edges: Sequence[_Edge]) -> list[_Edge]:
+    """Without those of an Arrive, which touches nothing: it only draws a loop's waits to the top of an iteration."""
+    return [edge for edge in edges if not any(isinstance(end.event.op, plan.Arrive) for end in (edge.src, edge.dst))]
+
+
 def _minimal(paths: _Paths, placement: Placement) -> Placement:
     """Without what other waits and barriers make superfluous."""
     for path in sorted(placement, reverse=True):
@@ -297,11 +304,35 @@ def _weakenings(sync: Sync) -> Iterator[Sync]:
             yield replace(sync, scope=scope, barrier_reason="" if scope is Scope.THREAD else sync.barrier_reason)
 
 
+def _needless_commits(kernel: Plan, paths: _Paths, placement: Placement) -> frozenset[Path]:
+    """Commits outside loops whose copies may as well belong to the next group."""
+    needless: frozenset[Path] = frozenset()
+    for at, op in enumerate(kernel.body):
+        trial = needless | {(at,)}
+        if isinstance(op, plan.Commit) and _first_unordered(_uncommitted(paths, trial), placement)[0] is None:
+            needless = trial
+    return needless
+
+
+def _uncommitted(paths: _Paths, commits: frozenset[Path]) -> _Paths:
+    return [
+        ([replace(event, op=Reached()) if event.path in commits else event for event in events], edges)
+        for events, edges in paths
+    ]
+
+
 # --------------------------------------------------------------------------- inserting
 
 
-def _insert(kernel: Plan, placement: Placement) -> Plan:
-    return replace(kernel, body=_with_syncs(kernel.body, (), placement))
+def _insert(kernel: Plan, placement: Placement, needless: frozenset[Path]) -> Plan:
+    kept = tuple(op for at, op in enumerate(kernel.body) if (at,) not in needless)
+    moved = {_without(path, needless): sync for path, sync in placement.items()}
+    return replace(kernel, body=_with_syncs(kept, (), moved))
+
+
+def _without(path: Path, removed: frozenset[Path]) -> Path:
+    """The path of an operation once operations of the kernel's body are gone."""
+    return (path[0] - sum(other[0] < path[0] for other in removed), *path[1:])
 
 
 def _with_syncs(ops: tuple[PlanOp, ...], prefix: Path, placement: Placement) -> tuple[PlanOp, ...]:

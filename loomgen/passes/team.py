@@ -10,7 +10,7 @@ from loomgen.ir import walk
 from loomgen.ir.kernel import KernelSpec
 from loomgen.ir.plan import Fragment, RegisterTile, Strip, StripTile, Team
 from loomgen.ir.schedule import Split
-from loomgen.ir.tile import Contract, Program
+from loomgen.ir.tile import Contract, Program, Reduce, Stmt
 from loomgen.ir.types import DType, Index
 from loomgen.spec.codes import Code
 
@@ -60,13 +60,28 @@ class Division:
 def divide(kernel: KernelSpec, program: Program) -> Division:
     """The division that the schedule asks for; what it leaves out is inferred from the statements."""
     products = [stmt for stmt in walk.statements(program.body) if isinstance(stmt, Contract)]
-    return _divide_slabs(kernel, program, products) if products else _divide_strips(kernel)
+    return _divide_slabs(kernel, program, products) if products else _divide_strips(kernel, program)
 
 
-def _divide_strips(kernel: KernelSpec) -> Division:
+def _divide_strips(kernel: KernelSpec, program: Program) -> Division:
     team = Team(slabs=kernel.schedule.warps or _DEFAULT_VECTOR_WARPS, parts=1)
     vector = kernel.schedule.vector or PAIR
+    for cols in (cols for stmt in walk.statements(program.body) for cols in _columns(stmt)):
+        if not (_is_power_of_two(cols.extent) and _is_power_of_two(vector) and PAIR <= vector <= cols.extent):
+            message = f"columns {cols.name}: {cols.extent} do not cut into strips of {vector}"
+            _reject(kernel, Code.STRIP_COLUMNS, message, "both are powers of two")
     return Division(team=team, rows=frozenset(), split=None, split_symbol=None, vector=vector)
+
+
+def _columns(stmt: Stmt) -> tuple[Index, ...]:
+    """The letters along the columns of what the statement holds in strips."""
+    if isinstance(stmt, Reduce):
+        return stmt.over if stmt.value.indices else ()
+    return tuple(value.indices[1] for value in walk.defined(stmt) if len(value.indices) == 2)
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number > 0 and number & (number - 1) == 0
 
 
 def _divide_slabs(kernel: KernelSpec, program: Program, products: list[Contract]) -> Division:
@@ -81,6 +96,8 @@ def _divide_slabs(kernel: KernelSpec, program: Program, products: list[Contract]
     split = schedule.splits[0] if schedule.splits else None
     if len(schedule.splits) > 1 or (split is not None and split.across > _MAX_ACROSS):
         _reject(kernel, Code.SPLIT_COUNT, f"one index is split, across at most {_MAX_ACROSS} groups of warps", None)
+    if split is not None and split.across not in (1, split.parts):
+        _reject(kernel, Code.SPLIT_COUNT, "each group of warps has one part, or one group has them all", None)
     team = Team(slabs=slabs.pop(), parts=split.across if split else 1)
     if schedule.warps not in (None, team.warps):
         hint = f"{team.slabs} slabs x {team.parts} parts make {team.warps} warps"

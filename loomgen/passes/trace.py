@@ -1,16 +1,19 @@
 """A plan unrolled into the operations that a thread executes, for the analyses that need an order.
 
-Every loop runs a given number of iterations and every branch takes a given arm; a trace thus is one path through the
-kernel. The synchronisation passes look at all paths up to the point where rings repeat.
+Every loop runs a given number of iterations and every branch takes a given arm, inside a loop perhaps in turn; a trace
+thus is one path through the kernel. The synchronisation passes look at all paths up to the point where rings repeat.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import product
 
 from loomgen.ir import plan
 from loomgen.ir.plan import Leaf, Plan, PlanOp
+from loomgen.ir.tile import Const
 
 Path = tuple[int, ...]
 
@@ -22,7 +25,8 @@ class Reached:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One execution of an operation. ``path``: child numbers from the body down; ``iteration`` of the innermost loop.
+    """One execution of an operation. ``path``: child numbers from the body down; ``iteration`` of the innermost loop,
+    ``turn`` of the innermost loop over chunks, with which the rings turn.
 
     ``blocks`` are the loops' path prefixes around the operation, outermost first (the kernel body is ``()``).
     """
@@ -31,24 +35,72 @@ class Event:
     path: Path
     blocks: tuple[Path, ...]
     iteration: int
+    turn: int
+
+
+class _Arm(Enum):
+    """Which arm a branch takes; in turn: the other one in every second iteration of the loop around it."""
+
+    THEN = 0
+    ORELSE = 1
+    IN_TURN = 2
+
+    def takes_then(self, iteration: int) -> bool:
+        return iteration % 2 == 0 if self is _Arm.IN_TURN else self is _Arm.THEN
+
+
+_Arms = Mapping[Path, _Arm]
+_MAX_COMBINATIONS = 81
+"""Of arms; a kernel with more branches is looked at with one branch at a time off the common arm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Frame:
     trips: int
-    take_then: bool
+    arms: _Arms
     blocks: tuple[Path, ...] = ((),)
     iteration: int = 0
+    turn: int = 0
 
 
 def traces(kernel: Plan) -> Iterator[list[Event]]:
     """All paths worth looking at: no iteration, one, and so on until every ring has come round twice."""
     deepest = max((ring_depth(op) for op in kernel.body), default=1)
-    arms = (True, False) if any(_has_branch(op) for op in kernel.body) else (True,)
+    combinations = list(_combinations(list(_branches(kernel.body, (), in_loop=False))))
     trip_counts = range(2 * deepest + 2) if any(_has_loop(op) for op in kernel.body) else (1,)
     for trips in trip_counts:
-        for take_then in arms:
-            yield list(_block(kernel.body, (), _Frame(trips=trips, take_then=take_then)))
+        for arms in combinations:
+            yield list(_block(kernel.body, (), _Frame(trips=trips, arms=arms)))
+
+
+def _branches(ops: tuple[PlanOp, ...], prefix: Path, *, in_loop: bool) -> Iterator[tuple[Path, tuple[_Arm, ...]]]:
+    """Each branch's path and the arms worth taking."""
+    for at, op in enumerate(ops):
+        path = (*prefix, at)
+        match op:
+            case plan.ChunkLoop() | plan.RangeLoop():
+                yield from _branches(op.body, path, in_loop=True)
+            case plan.Conditional():
+                yield path, tuple(_Arm) if in_loop else (_Arm.THEN, _Arm.ORELSE)
+                yield from _branches(op.then, (*path, 0), in_loop=in_loop)
+                yield from _branches(op.orelse, (*path, 1), in_loop=in_loop)
+            case _:
+                pass
+
+
+def _combinations(branches: list[tuple[Path, tuple[_Arm, ...]]]) -> Iterator[_Arms]:
+    paths = [path for path, _ in branches]
+    n_combinations = 1
+    for _, arms in branches:
+        n_combinations *= len(arms)
+    if n_combinations <= _MAX_COMBINATIONS:
+        for chosen in product(*(arms for _, arms in branches)):
+            yield dict(zip(paths, chosen, strict=True))
+        return
+    for common in (_Arm.THEN, _Arm.ORELSE):
+        yield dict.fromkeys(paths, common)
+        for path, arms in branches:
+            yield from ({**dict.fromkeys(paths, common), path: arm} for arm in arms if arm is not common)
 
 
 def _block(ops: tuple[PlanOp, ...], prefix: Path, frame: _Frame) -> Iterator[Event]:
@@ -57,16 +109,17 @@ def _block(ops: tuple[PlanOp, ...], prefix: Path, frame: _Frame) -> Iterator[Eve
 
 
 def _operation(op: PlanOp, path: Path, frame: _Frame) -> Iterator[Event]:
-    here = Event(op=Reached(), path=path, blocks=frame.blocks, iteration=frame.iteration)
+    here = Event(op=Reached(), path=path, blocks=frame.blocks, iteration=frame.iteration, turn=frame.turn)
     match op:
         case plan.ChunkLoop() | plan.RangeLoop():
             yield here
-            for iteration in range(frame.trips):
+            for iteration in range(_trips(op, frame.trips)):
                 inner = _Frame(
                     trips=frame.trips,
-                    take_then=frame.take_then,
+                    arms=frame.arms,
                     blocks=(*frame.blocks, path),
                     iteration=iteration,
+                    turn=iteration if isinstance(op, plan.ChunkLoop) else frame.turn,
                 )
                 yield from _block(op.body, path, inner)
         case plan.Preload():
@@ -74,22 +127,35 @@ def _operation(op: PlanOp, path: Path, frame: _Frame) -> Iterator[Event]:
             for iteration in range(op.count):
                 if iteration < frame.trips:
                     yield from _copies(op.copies, path, frame, iteration)
-                yield Event(op=plan.Commit(), path=(*path, len(op.copies)), blocks=frame.blocks, iteration=iteration)
+                yield Event(
+                    op=plan.Commit(),
+                    path=(*path, len(op.copies)),
+                    blocks=frame.blocks,
+                    iteration=iteration,
+                    turn=iteration,
+                )
         case plan.Prefetch():
             yield here
             if frame.iteration + op.ahead < frame.trips:
                 yield from _copies(op.copies, path, frame, frame.iteration)
         case plan.Conditional():
             yield here
-            side, arm = (0, op.then) if frame.take_then else (1, op.orelse)
+            side, arm = (0, op.then) if frame.arms[path].takes_then(frame.iteration) else (1, op.orelse)
             yield from _block(arm, (*path, side), frame)
         case _:
             yield replace(here, op=op)
 
 
+def _trips(op: plan.ChunkLoop | plan.RangeLoop, trips: int) -> int:
+    """A loop between two numbers never runs more often than they say, and once at least if they say so."""
+    if isinstance(op, plan.RangeLoop) and isinstance(op.begin, Const) and isinstance(op.end, Const):
+        return min(max(trips, 1), max(0, int(op.end.value) - int(op.begin.value)))
+    return trips
+
+
 def _copies(copies: tuple[plan.CopyIn, ...], path: Path, frame: _Frame, iteration: int) -> Iterator[Event]:
     for at, copy in enumerate(copies):
-        yield Event(op=copy, path=(*path, at), blocks=frame.blocks, iteration=iteration)
+        yield Event(op=copy, path=(*path, at), blocks=frame.blocks, iteration=iteration, turn=iteration)
 
 
 def leaves(op: PlanOp) -> Iterator[Leaf]:
@@ -117,9 +183,3 @@ def _has_loop(op: PlanOp) -> bool:
     if isinstance(op, plan.Conditional):
         return any(_has_loop(child) for child in (*op.then, *op.orelse))
     return isinstance(op, plan.ChunkLoop | plan.RangeLoop)
-
-
-def _has_branch(op: PlanOp) -> bool:
-    if isinstance(op, plan.ChunkLoop | plan.RangeLoop):
-        return any(_has_branch(child) for child in op.body)
-    return isinstance(op, plan.Conditional)

@@ -191,6 +191,7 @@ class _Verifier:
                 self._block_of(op.src, op.dst, op.transposed)
             case plan.StoreFragment():
                 self._block_of(op.dst, op.src, op.transposed)
+                self.require(not (op.transposed and isinstance(op.src, plan.StripTile)), "a strip is stored transposed")
             case plan.Move():
                 self.require(op.dst.layout == op.src.layout, "a move between layouts")
                 self.require(op.dst.dtype is op.src.dtype, "a move converts")
@@ -208,8 +209,8 @@ class _Verifier:
             case _:
                 pass
 
-    def _block_of(self, ref: SharedRef, tile: RegisterTile, transposed: bool) -> None:
-        shape = (tile.fragment.rows.extent, tile.fragment.cols.extent)
+    def _block_of(self, ref: SharedRef, tile: RegisterTile | plan.StripTile, transposed: bool) -> None:
+        shape = (tile.layout.rows.extent, tile.layout.cols.extent)
         given = (ref.axes[0].extent, ref.axes[1].extent)
         self.require(
             given == (shape[::-1] if transposed else shape), f"{tile.name} and {ref.buffer.name} differ in shape"

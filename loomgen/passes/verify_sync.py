@@ -71,7 +71,7 @@ class _Places:
         return [self._at_slot(event, number, access) for number, access in enumerate(self.by_path[event.path])]
 
     def _at_slot(self, event: Event, number: int, access: Access) -> _Place:
-        slot = (event.iteration + access.ahead) % access.buffer.slots
+        slot = (event.turn + access.ahead) % access.buffer.slots
         key = (event.path, number, slot)
         if key not in self.by_slot:
             self.by_slot[key] = _Place.of(access, slot, self.layout)
@@ -195,7 +195,7 @@ class _Replay:
         self._update_tensors(op)
 
     def _tag(self, access: Access, event: Event) -> int:
-        use = event.iteration + access.ahead if access.buffer.slots > 1 else 0
+        use = event.turn + access.ahead if access.buffer.slots > 1 else 0
         return self.buffers[access.buffer] * _USES + use
 
     def _record_write(self, place: _Place, tag: int) -> None:

@@ -90,7 +90,7 @@ class Code(Enum):
     NO_MMA = "LG102"
     REDUCTION_SHAPE = "LG103"
     NO_ROW_INDEX = "LG104"
-    NO_CONTIGUOUS_LETTER = "LG106"
+    STRIP_COLUMNS = "LG105"
     OUTSIDE_CHUNK = "LG107"
     SPLIT_COUNT = "LG108"
     CARRIED_VECTOR = "LG109"
@@ -260,7 +260,11 @@ EXPLANATIONS: Mapping[Code, tuple[str, str]] = {
     Code.UNKNOWN_INDEX: ("no such index", "A schedule names index letters of the `index` section."),
     Code.BAD_SPLIT: ("bad split", "`parts` divides the index's extent and `across` divides `parts`."),
     Code.BAD_RING: ("bad ring", "A ring belongs to a tile assigned inside a loop and has at least one slot."),
-    Code.BAD_PLACE: ("bad place", "`direct` is for stores; `registers` and `shared` are for tiles and stores."),
+    Code.BAD_PLACE: (
+        "bad place",
+        "`direct` is for stores; `registers` and `shared` are for tiles and stores. Only 16-bit tiles of a stage with "
+        "products are computed in shared memory.",
+    ),
     Code.UNEVEN_SLABS: (
         "uneven slabs",
         "The row indices of a stage with products have the same extent, a multiple of 16: each warp owns 16 rows.",
@@ -269,17 +273,18 @@ EXPLANATIONS: Mapping[Code, tuple[str, str]] = {
     Code.NO_MMA: ("no such product", "The tensor cores multiply bf16, f16 and tf32 operands; round them first."),
     Code.REDUCTION_SHAPE: (
         "reduction",
-        "A reduction runs over one index: of a vector, or along the columns of a tile, which leaves one number a row. "
-        "A running sum runs along a vector.",
+        "A reduction runs over one index: of a vector, or along the columns of a tile, which leaves one number a row; "
+        "the columns are not split over groups of warps. A running sum runs along a vector.",
     ),
     Code.NO_ROW_INDEX: (
         "no row index",
         "The first index of a product, and one index of every tile in registers, is one whose rows the warps own "
         "(`rows`).",
     ),
-    Code.NO_CONTIGUOUS_LETTER: (
-        "no contiguous index",
-        "A tile is copied 16 bytes at a time: one index letter runs along the tensor's last dimension.",
+    Code.STRIP_COLUMNS: (
+        "columns of a strip",
+        "In a stage without products `vector` and the columns of a tile are powers of two, the columns at least "
+        "`vector`: threads own equal strips of a row.",
     ),
     Code.OUTSIDE_CHUNK: (
         "outside the chunk",

@@ -168,10 +168,10 @@ def test_a_select_that_is_too_wide_has_an_arm_a_line() -> None:
 
 def test_parameters_are_wrapped_at_the_width() -> None:
     parameters = tuple(Parameter(type="const bf16* __restrict__", name=f"x{n}") for n in range(4))
-    text = print_function(Function(name="k", threads=64, min_blocks=2, parameters=parameters, body=()))
+    text = print_function(Function(name="k" * 40, threads=64, min_blocks=2, parameters=parameters, body=()))
     assert text == (
         "LOOM_KERNEL(64, 2)\n"
-        "k(\n"
+        f"{'k' * 40}(\n"
         "    const bf16* __restrict__ x0, const bf16* __restrict__ x1, const bf16* __restrict__ x2,\n"
         "    const bf16* __restrict__ x3) {\n"
         "}\n"

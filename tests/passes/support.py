@@ -5,7 +5,7 @@ from __future__ import annotations
 from loomgen.errors import Span
 from loomgen.ir import plan
 from loomgen.ir.plan import Fragment, Plan, PlanOp, RegisterTile, SharedBuffer, SharedRef, Team
-from loomgen.ir.tile import Access, Tensor, TensorRead, Window, WindowKind
+from loomgen.ir.tile import Access, Const, Tensor, TensorRead, Window, WindowKind
 from loomgen.ir.types import DType, Index
 
 SPAN = Span(path="specs/gdn/small.yaml", line=1, col=1, end_col=2)
@@ -82,7 +82,7 @@ def describe(ops: tuple[PlanOp, ...], indent: str = "") -> list[str]:
                 names = " ".join(copy.dst.buffer.name for copy in op.copies)
                 count = op.count if isinstance(op, plan.Preload) else op.ahead
                 lines.append(f"{indent}{type(op).__name__.lower()} {count}: {names}")
-            case plan.ChunkLoop():
+            case plan.ChunkLoop() | plan.RangeLoop():
                 lines += [f"{indent}loop", *describe(op.body, indent + "  ")]
             case _:
                 lines.append(f"{indent}{getattr(op, 'text', type(op).__name__)}")
@@ -91,6 +91,12 @@ def describe(ops: tuple[PlanOp, ...], indent: str = "") -> list[str]:
 
 def loop(*body: PlanOp) -> plan.ChunkLoop:
     return plan.ChunkLoop(window=CHUNKS, body=body, text="for c in chunks(n)")
+
+
+def numbered_loop(n: int, *body: PlanOp) -> plan.RangeLoop:
+    """``for m in range(n)``."""
+    begin, end = (Const(value=value, dtype=DType.I32, span=SPAN) for value in (0, n))
+    return plan.RangeLoop(name="m", begin=begin, end=end, homes=(), body=body, text=f"for m in range({n})")
 
 
 def ring_loop(ring: SharedBuffer, *work: PlanOp) -> tuple[PlanOp, ...]:

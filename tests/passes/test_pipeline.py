@@ -23,6 +23,7 @@ FOLDER = Path(pipeline.__file__).parent
 
 def test_the_passes_in_order() -> None:
     assert [step.name for step in PASSES] == [
+        "drop_unused",
         "lower_inverse",
         "fuse_maps",
         "select",
@@ -46,6 +47,7 @@ def test_the_steps_hand_on_more_and_more() -> None:
     kinds = {name: type(state) for name, state in states.items()}
     assert kinds == {
         "spec": Tiled,
+        "drop_unused": Tiled,
         "lower_inverse": Tiled,
         "fuse_maps": Tiled,
         "select": Planned,

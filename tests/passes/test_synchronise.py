@@ -24,6 +24,7 @@ from tests.passes.support import (
     describe,
     kernel,
     load,
+    numbered_loop,
     ring_loop,
     store,
 )
@@ -129,6 +130,21 @@ def test_a_ring_needs_one_barrier_an_iteration() -> None:
 def test_a_deeper_ring_keeps_a_group_in_flight() -> None:
     ring = buffer("r", slots=3)
     assert "  wait 1: write r -> read r" in lines(*ring_loop(ring, load(ring)))
+
+
+def test_a_group_that_a_later_one_may_hold_is_not_closed_on_its_own() -> None:
+    """Both copies are waited for at once, in a loop that always runs."""
+    assert lines(copy_in(A), COMMIT, numbered_loop(4, copy_in(B), COMMIT, load(B)), copy_out(A)) == [
+        "copy in a",
+        "loop",
+        "  block barrier: read b -> write b",
+        "  copy in b",
+        "  commit",
+        "  wait 0: write b -> read b",
+        "  block barrier: write b -> read b",
+        "  load b",
+        "copy out a",
+    ]
 
 
 def test_a_copy_that_is_never_committed_is_our_mistake() -> None:

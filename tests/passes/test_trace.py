@@ -6,7 +6,7 @@ from loomgen.ir import plan
 from loomgen.ir.tile import Const
 from loomgen.ir.types import DType
 from loomgen.passes.trace import Event, leaves, ring_depth, traces
-from tests.passes.support import SPAN, buffer, copy_out, describe, kernel, load, ring_loop, store
+from tests.passes.support import SPAN, buffer, copy_out, describe, kernel, load, numbered_loop, ring_loop, store
 
 A, B = buffer("a"), buffer("b")
 RING = buffer("r", slots=2)
@@ -43,6 +43,12 @@ def test_a_loop_runs_until_its_rings_have_come_round_twice() -> None:
         "commit @1 1.2",
         "load r @1 1.3",
     ]
+
+
+def test_a_loop_between_numbers_never_runs_zero_times_nor_too_often() -> None:
+    paths = [executed(path) for path in traces(kernel(numbered_loop(2, store(A))))]
+    assert paths == [["store a @0 0.0"], ["store a @0 0.0"], *([["store a @0 0.0", "store a @1 0.0"]] * 2)]
+    assert [executed(path) for path in traces(kernel(numbered_loop(0, store(A))))] == [[]] * 4
 
 
 def test_a_branch_doubles_the_paths() -> None:

@@ -30,6 +30,8 @@ from tests.passes.support import (
 
 A, B = buffer("a"), buffer("b")
 LOADED = load(A)
+assert isinstance(LOADED.dst, RegisterTile)
+HELD: RegisterTile = LOADED.dst
 TWO_PARTS = plan.Team(slabs=2, parts=2)
 
 
@@ -41,7 +43,7 @@ def accumulator(cols: Index = J, name: str = "acc") -> RegisterTile:
 
 PRODUCT = plan.Mma(
     acc=accumulator(),
-    a=LOADED.dst,
+    a=HELD,
     b=SharedRef(buffer=B, axes=(J, D)),
     over=D,
     atom=plan.Atom.M16N8K16,
@@ -86,7 +88,7 @@ def test_registers_are_written_before_they_are_read_on_every_path() -> None:
 
 
 def test_a_name_means_one_array_or_buffer() -> None:
-    narrow = replace(LOADED.dst, fragment=replace(LOADED.dst.fragment, cols=replace(D, extent=16)))
+    narrow = replace(HELD, fragment=replace(HELD.fragment, cols=replace(D, extent=16)))
     thin = replace(A, name="t", cols=16, pitch=16)
     other = replace(LOADED, dst=narrow, src=SharedRef(buffer=thin, axes=(narrow.fragment.rows, narrow.fragment.cols)))
     assert "register array a_id has two shapes" in fault(LOADED, other)
@@ -95,10 +97,10 @@ def test_a_name_means_one_array_or_buffer() -> None:
 
 def test_fragments_are_cut_evenly() -> None:
     assert "32 rows for 1 slabs" in fault(LOADED, team=plan.Team(slabs=1, parts=1))
-    thirds = replace(LOADED.dst, fragment=replace(LOADED.dst.fragment, col_parts=3))
+    thirds = replace(HELD, fragment=replace(HELD.fragment, col_parts=3))
     assert "columns in 3 parts" in fault(replace(LOADED, dst=thirds))
     odd = replace(D, extent=24)
-    tile_ = replace(LOADED.dst, fragment=replace(LOADED.dst.fragment, cols=odd))
+    tile_ = replace(HELD, fragment=replace(HELD.fragment, cols=odd))
     assert "24 columns in 1 parts of tiles of 16" in fault(replace(LOADED, dst=tile_))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loomgen.ir import plan, tile, walk
+from loomgen.ir import plan, walk
 from loomgen.ir.device import (
     Assign,
     Braces,
@@ -21,7 +21,8 @@ from loomgen.ir.device import (
     num,
 )
 from loomgen.ir.plan import RowTile, SharedRef, StripTile
-from loomgen.ir.types import Index
+from loomgen.ir.types import DType, Index
+from loomgen.passes.contiguous import contiguous_letter
 from loomgen.passes.lower.addresses import Address, address
 from loomgen.passes.lower.copies import place
 from loomgen.passes.lower.deal import deal_elements
@@ -103,12 +104,11 @@ def lower_store_direct(op: plan.StoreDirect, context: MapContext) -> list[CStmt]
     rows, cols = op.src.layout.rows, op.src.layout.cols
     where = place(op.tensor, op.coords, op.homes, (rows, cols), context, is_store=True)
     base = Declare(type=f"{c_type(op.tensor.dtype)}*", name=f"{array}_target", init=where.base)
-    if isinstance(op.src, StripTile) and _is_contiguous(op, cols):
+    is_wide = _is_contiguous(op, cols) and op.src.dtype.is_float
+    if isinstance(op.src, StripTile) and is_wide:
         return [base, *_store_strip(op, op.src, where, context)]
     walk_ = walk_of(op.src.layout, context.team)
-    stores = _pair_store(op, walk_, where, array) if _is_contiguous(op, cols) else _single_stores(op, walk_, context)
-    if where.guard is not None:
-        stores = (Branch(cond=where.guard, then=stores),)
+    stores = _pair_store(op, walk_, where, array) if is_wide else _single_stores(op, walk_, context)
     inner = row_loop(walk_, rows, stores)
     col = Declare(type="const int", name=cols.name, init=walk_.col())
     loops = For(var=walk_.col_var, begin=num(0), end=num(walk_.n_cols), unroll=True, body=(col, inner))
@@ -123,25 +123,25 @@ def _is_replicated(src: plan.RegisterTile | StripTile, context: MapContext) -> b
 
 
 def _is_contiguous(op: plan.StoreDirect, cols: Index) -> bool:
-    last = op.coords[-1]
-    is_block = not isinstance(last, tile.WindowCoord) or last.window.kind is tile.WindowKind.BLOCK
-    return op.tensor.strides != "free" and is_block and walk.free_indices(last) == {cols}
+    return contiguous_letter(op.tensor, op.coords) == cols
 
 
 def _pair_store(op: plan.StoreDirect, walk_: Walk, where: Address, array: str) -> tuple[CStmt, ...]:
     pointer = add(name(f"{array}_target"), where.varying)
     if op.src.dtype.is_half:
-        pair = Element(array=array, subscripts=walk_.place(op.src.dtype, 0))
-        return (Do(call=call("st_global", call("reinterpret_cast<uint32_t*>", pointer), pair)),)
-    values = tuple(element(walk_, array, op.src.dtype, second) for second in (0, 1))
-    both = Braces(items=values, type="f32x2")
-    return (Do(call=call("st_global", call("reinterpret_cast<f32x2*>", pointer), both)),)
+        pair: CExpr = Element(array=array, subscripts=walk_.place(op.src.dtype, 0))
+        target = call("reinterpret_cast<uint32_t*>", pointer)
+    else:
+        pair = Braces(items=tuple(element(walk_, array, op.src.dtype, second) for second in (0, 1)), type="f32x2")
+        target = call("reinterpret_cast<f32x2*>", pointer)
+    return _guarded(where.guard, Do(call=call("st_global", target, pair)))
 
 
 def _single_stores(op: plan.StoreDirect, walk_: Walk, context: MapContext) -> tuple[CStmt, ...]:
     array = context.naming.local(op.src.name)
     rows, cols = op.src.layout.rows, op.src.layout.cols
     stores: list[CStmt] = []
+    guards: list[CExpr | None] = []
     for second in (0, 1):
         position = Position(letters={rows: name(rows.name), cols: add(name(cols.name), num(second))})
         where = address(op.tensor, op.coords, context.at(op.homes, position), is_store=True)
@@ -149,7 +149,14 @@ def _single_stores(op: plan.StoreDirect, walk_: Walk, context: MapContext) -> tu
         if op.src.dtype.is_half:
             value = call(NARROW[op.src.dtype], value)
         stores.append(Do(call=call("st_global", add(name(f"{array}_target"), where.varying), value)))
-    return tuple(stores)
+        guards.append(where.guard)
+    if guards[0] == guards[1]:
+        return _guarded(guards[0], *stores)
+    return tuple(stmt for guard, store in zip(guards, stores, strict=True) for stmt in _guarded(guard, store))
+
+
+def _guarded(guard: CExpr | None, *stores: CStmt) -> tuple[CStmt, ...]:
+    return stores if guard is None else (Branch(cond=guard, then=stores),)
 
 
 # --------------------------------------------------------------------------- vectors and scalars
@@ -161,7 +168,9 @@ def lower_store_scalars(op: plan.StoreScalars, context: MapContext) -> list[CStm
         case SharedRef():
             letter = op.src.axes[0]
             at = call(f"{context.naming.tile(op.src)}.at", num(0), name(letter.name))
-            value = call(f"ld_shared<{c_type(op.src.buffer.dtype)}>", at)
+            value: CExpr = call(f"ld_shared<{c_type(op.src.buffer.dtype)}>", at)
+            if op.tensor.dtype is DType.BOOL:
+                value = Infix(op="!=", a=value, b=num(0))
             return deal_elements(letter, context.team.threads, _small_store(op, value, (letter,), context))
         case RowTile():
             return _store_rows(op, op.src, context)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing_extensions import assert_never
 
 from loomgen.errors import InternalError
-from loomgen.ir.device import CExpr, Element, Name, add, call, num
+from loomgen.ir.device import CExpr, Element, Infix, Name, add, call, num
 from loomgen.ir.plan import Home, RegisterTile, RowTile, ScalarHome, SharedRef, StripTile
 from loomgen.ir.tile import TileRead
-from loomgen.ir.types import Index
+from loomgen.ir.types import DType, Index
 from loomgen.passes.lower.layouts import Walk, element
 from loomgen.passes.lower.names import Naming, c_type
 
@@ -46,7 +46,8 @@ class ElementNames:
         home = self.homes[read.value.name]
         match home:
             case ScalarHome():
-                return Name(text=self.naming.local(home.name))
+                scalar = Name(text=self.naming.local(home.name))
+                return call("to_f32", scalar) if home.dtype.is_half else scalar
             case RegisterTile() | StripTile():
                 if self.position.walk is None:
                     raise InternalError("lower", f"{home.name} is read outside its layout")
@@ -70,4 +71,6 @@ class ElementNames:
             coords.append(add(letter, num(sub.offset)))
         row = coords[0] if len(coords) == 2 else num(0)
         load = call(f"ld_shared<{c_type(home.buffer.dtype)}>", call(f"{self.naming.tile(home)}.at", row, coords[-1]))
+        if read.dtype is DType.BOOL:
+            return Infix(op="!=", a=load, b=num(0))
         return call("to_f32", load) if home.buffer.dtype.is_half else load

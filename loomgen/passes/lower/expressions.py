@@ -144,9 +144,12 @@ class ExprLowering:
         value: CExpr = call("ld_global", place.pointer())
         if place.guard is None:
             return value
-        zero: CExpr = Literal(text="0.0f" if expr.dtype.is_float else "0")
         if expr.dtype.is_half:
-            zero = Braces(items=(num(0),), type=expr.dtype.value)
+            zero: CExpr = Braces(items=(num(0),), type=expr.dtype.value)
+        elif expr.dtype is DType.BOOL:
+            zero = Literal(text="false")
+        else:
+            zero = Literal(text="0.0f" if expr.dtype.is_float else "0")
         return Ternary(cond=place.guard, then=value, orelse=zero)
 
     def _binary(self, expr: tile.Binary) -> CExpr:
@@ -176,10 +179,10 @@ class ExprLowering:
         if source.is_half and target is DType.F32:
             return self.wide(expr.x)
         if target.is_half:
-            return call(NARROW[target], self.lower(expr.x))
+            return call(NARROW[target], self.as_float(expr.x))
         if target is DType.TF32:
-            return call("from_bits", call("to_tf32", self.lower(expr.x)))
+            return call("from_bits", call("to_tf32", self.as_float(expr.x)))
         if source is DType.TF32 and target is DType.F32:
             return self.lower(expr.x)
         casts = {DType.F32: "float", DType.I32: "int32_t", DType.I64: "int64_t"}
-        return call(casts[target], self.lower(expr.x))
+        return call(casts[target], self.as_float(expr.x))

@@ -9,6 +9,7 @@ from loomgen.ir.device import (
     Branch,
     CExpr,
     CStmt,
+    Declare,
     Do,
     Element,
     For,
@@ -19,10 +20,10 @@ from loomgen.ir.device import (
     name,
     num,
 )
-from loomgen.ir.plan import Fragment, SharedRef
-from loomgen.passes.lower.layouts import FragmentWalk, element, first_col, row_loop, walk_of
+from loomgen.ir.plan import Fragment, RegisterLayout, RegisterTile, SharedRef, StripTile
+from loomgen.passes.lower.layouts import FragmentWalk, Walk, element, first_col, row_loop, store_pair, walk_of
 from loomgen.passes.lower.maps import MapContext
-from loomgen.passes.lower.names import LANE_COL, LANE_ROW, PAIR_COL, PAIR_ROW, PART, slab_row
+from loomgen.passes.lower.names import LANE_COL, LANE_ROW, PAIR_COL, PAIR_ROW, PART, c_type, slab_row
 
 _STEP = name("step")
 
@@ -30,6 +31,9 @@ _STEP = name("step")
 
 
 def lower_load_fragment(op: plan.LoadFragment, context: MapContext) -> list[CStmt]:
+    """ldmatrix for packed pairs of a fragment, else each thread its elements."""
+    if isinstance(op.dst, StripTile) or not op.dst.dtype.is_half:
+        return _load_elements(op, context)
     local = context.naming.local(op.dst.name)
     at = _block_address(context.naming.tile(op.src), op.src, op.dst.fragment, context, op.transposed)
     function = "ldmatrix_x4_trans" if op.transposed else "ldmatrix_x4"
@@ -38,25 +42,57 @@ def lower_load_fragment(op: plan.LoadFragment, context: MapContext) -> list[CStm
 
 
 def lower_store_fragment(op: plan.StoreFragment, context: MapContext) -> list[CStmt]:
-    """stmatrix for packed pairs, vectors of two for 4-byte elements; one part writes what all parts hold."""
-    body = _store_packed(op, context) if op.src.dtype.is_half else _store_words(op, context)
+    """stmatrix for packed pairs of a fragment, else each thread its pairs; one part writes what all parts hold."""
+    if isinstance(op.src, StripTile):
+        return _store_strip(op, op.src, context)
+    body = _store_packed(op, op.src, context) if op.src.dtype.is_half else _store_words(op, op.src, context)
     if context.team.parts > 1 and op.src.fragment.col_parts == 1:
         return [Branch(cond=Infix(op="==", a=PART, b=num(0)), then=tuple(body))]
     return body
 
 
-def _store_packed(op: plan.StoreFragment, context: MapContext) -> list[CStmt]:
-    at = _block_address(context.naming.tile(op.dst), op.dst, op.src.fragment, context, op.transposed)
+def _load_elements(op: plan.LoadFragment, context: MapContext) -> list[CStmt]:
+    walk, layout = walk_of(op.dst.layout, context.team), op.dst.layout
+    array, dtype = context.naming.local(op.dst.name), op.dst.dtype
+    row, col = name(layout.rows.name), name(layout.cols.name)
+    values: list[CExpr] = []
+    for second in (0, 1):
+        at = (add(col, num(second)), row) if op.transposed else (row, add(col, num(second)))
+        load = call(f"ld_shared<{c_type(dtype)}>", _at(context.naming.tile(op.src), op.src, *at))
+        values.append(call("to_f32", load) if dtype.is_half else load)
+    inner = row_loop(walk, layout.rows, tuple(store_pair(walk, array, dtype, values)))
+    return [_pairs(walk, layout, inner)]
+
+
+def _store_strip(op: plan.StoreFragment, src: StripTile, context: MapContext) -> list[CStmt]:
+    walk, layout = walk_of(src.layout, context.team), src.layout
+    array = context.naming.local(src.name)
+    if src.dtype.is_half:
+        pair: CExpr = Element(array=array, subscripts=walk.place(src.dtype, 0))
+    else:
+        pair = Braces(items=tuple(element(walk, array, src.dtype, second) for second in (0, 1)), type="f32x2")
+    at = _at(context.naming.tile(op.dst), op.dst, name(layout.rows.name), name(layout.cols.name))
+    return [_pairs(walk, layout, row_loop(walk, layout.rows, (Do(call=call("st_shared", at, pair)),)))]
+
+
+def _pairs(walk: Walk, layout: RegisterLayout, inner: CStmt) -> CStmt:
+    """``inner`` for each column pair, with the columns' letter bound to the first of the two."""
+    col = Declare(type="const int", name=layout.cols.name, init=walk.col())
+    return For(var=walk.col_var, begin=num(0), end=num(walk.n_cols), unroll=True, body=(col, inner))
+
+
+def _store_packed(op: plan.StoreFragment, src: RegisterTile, context: MapContext) -> list[CStmt]:
+    at = _block_address(context.naming.tile(op.dst), op.dst, src.fragment, context, op.transposed)
     function = "stmatrix_x4_trans" if op.transposed else "stmatrix_x4"
-    source = Element(array=context.naming.local(op.src.name), subscripts=(_STEP,))
-    return [_steps(op.src.fragment, (Do(call=call(function, at, source)),))]
+    source = Element(array=context.naming.local(src.name), subscripts=(_STEP,))
+    return [_steps(src.fragment, (Do(call=call(function, at, source)),))]
 
 
-def _store_words(op: plan.StoreFragment, context: MapContext) -> list[CStmt]:
-    walk = FragmentWalk(fragment=op.src.fragment, team=context.team)
-    array = context.naming.local(op.src.name)
+def _store_words(op: plan.StoreFragment, src: RegisterTile, context: MapContext) -> list[CStmt]:
+    walk = FragmentWalk(fragment=src.fragment, team=context.team)
+    array = context.naming.local(src.name)
     row, first = walk.row(name(walk.row_var)), walk.col()
-    values = tuple(element(walk, array, op.src.dtype, second) for second in (0, 1))
+    values = tuple(element(walk, array, src.dtype, second) for second in (0, 1))
     tile_name = context.naming.tile(op.dst)
     if op.transposed:
         stores: tuple[CStmt, ...] = tuple(

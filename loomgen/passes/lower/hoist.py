@@ -27,6 +27,7 @@ class _Collector:
     rows: Index
     cols: Index
     is_cheap: Callable[[TileRead], bool]
+    has_all_rows: bool
     found: dict[str, dict[Expr, str]] = field(default_factory=lambda: {"uniform": {}, "row": {}, "col": {}})
     names: set[str] = field(default_factory=set)
 
@@ -51,7 +52,7 @@ class _Collector:
         if not letters:
             return "uniform"
         if letters == {self.rows}:
-            return "row"
+            return "row" if self.has_all_rows else None
         return "col" if letters == {self.cols} else None
 
     def _costs(self, expr: Expr, kind: str, in_arm: bool) -> bool:
@@ -79,9 +80,19 @@ class _Collector:
         return unique
 
 
-def hoist(expr: Expr, prefix: str, rows: Index, cols: Index, is_cheap: Callable[[TileRead], bool]) -> Hoisted:
-    """The largest float sub-expressions of one kind each; ``is_cheap`` tells tiles that already lie in registers."""
-    collector = _Collector(prefix=prefix, rows=rows, cols=cols, is_cheap=is_cheap)
+def hoist(
+    expr: Expr,
+    prefix: str,
+    rows: Index,
+    cols: Index,
+    is_cheap: Callable[[TileRead], bool],
+    *,
+    has_all_rows: bool = True,
+) -> Hoisted:
+    """The largest float sub-expressions of one kind each; ``is_cheap`` tells tiles that already lie in registers. Where
+    some threads lack rows, nothing is computed for a row outside the loop that tests for it.
+    """
+    collector = _Collector(prefix=prefix, rows=rows, cols=cols, is_cheap=is_cheap, has_all_rows=has_all_rows)
     collector.visit(expr)
     pick = {kind: tuple((name, expr) for expr, name in found.items()) for kind, found in collector.found.items()}
     return Hoisted(uniform=pick["uniform"], by_row=pick["row"], by_col=pick["col"])

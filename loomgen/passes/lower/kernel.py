@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from typing_extensions import assert_never
 
 from loomgen.errors import InternalError
-from loomgen.ir import plan, tile
+from loomgen.ir import device, plan, tile
 from loomgen.ir.device import (
     Blank,
     Braces,
@@ -33,7 +33,7 @@ from loomgen.ir.types import DType
 from loomgen.passes.lower.layouts import walk_of
 from loomgen.passes.lower.leaf import lower_leaf
 from loomgen.passes.lower.maps import MapContext
-from loomgen.passes.lower.names import Naming
+from loomgen.passes.lower.names import Naming, c_type
 from loomgen.passes.lower.prologue import prologue
 from loomgen.passes.lower.windows import WindowNames, WindowScope, grid_window, loop_window
 from loomgen.passes.trace import leaves
@@ -77,7 +77,8 @@ class _Block:
                 out.append(_declare(array, self.context, is_cleared=array.name in cleared))
             if isinstance(op, plan.ChunkLoop | plan.Preload) and _is_first(op, ops[:at]):
                 out += self._open_window(op.window)
-            out += replace(self, declared=frozenset(known))._operation(_without_clearing(op) if cleared else op)
+            lowered = replace(self, declared=frozenset(known))._operation(_without_clearing(op) if cleared else op)
+            out += _apart(op, [stmt for stmt in lowered if not _is_constant(stmt) or stmt not in out], _variables(out))
         return out[1:] if out and isinstance(out[0], Blank) else out
 
     def _operation(self, op: PlanOp | None) -> list[CStmt]:
@@ -236,7 +237,8 @@ def _register_homes(homes: plan.Homes) -> tuple[RegisterTile | StripTile, ...]:
 
 def _declare(array: RegisterTile | StripTile, context: MapContext, *, is_cleared: bool) -> CStmt:
     extents = walk_of(array.layout, context.team).extents(array.dtype)
-    base = "float" if array.dtype is DType.F32 else "uint32_t"
+    is_packed = array.dtype.is_half or array.dtype is DType.TF32
+    base = "uint32_t" if is_packed else c_type(array.dtype)
     init = Braces(items=()) if is_cleared else None
     return DeclareArray(type=base, name=context.naming.local(array.name), extents=extents, init=init)
 
@@ -250,6 +252,25 @@ def _starts_from_zero(op: PlanOp) -> bool:
             return value == 0
         case _:
             return False
+
+
+def _variables(stmts: Sequence[CStmt]) -> set[str]:
+    return {stmt.name for stmt in stmts if isinstance(stmt, Declare | DeclareArray)}
+
+
+def _apart(op: PlanOp, stmts: list[CStmt], taken: set[str]) -> list[CStmt]:
+    """The statements of an operation in a scope of their own, where the block has other variables of these names; the
+    variable of a value that later operations read stays outside.
+    """
+    n_kept = int(isinstance(op, plan.MapScalar | plan.MapRows | plan.ReduceColumns | plan.ReduceVector))
+    if not _variables(stmts[n_kept:]) & taken:
+        return stmts
+    return [*stmts[:n_kept], device.Scope(body=tuple(stmts[n_kept:]))]
+
+
+def _is_constant(stmt: CStmt) -> bool:
+    """A declaration that another statement of the block may repeat: a tile's element, read once for both."""
+    return isinstance(stmt, Declare | DeclareArray) and stmt.type.startswith("const ")
 
 
 def _written(op: PlanOp) -> tuple[RegisterTile | StripTile, ...]:

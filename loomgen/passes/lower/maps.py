@@ -136,7 +136,14 @@ class _Elements:
     def loops(self, use: Callable[[list[CExpr]], list[CStmt]]) -> list[CStmt]:
         """``use`` turns the two values of a pair into statements."""
         walk, rows, cols = self.walk, self.layout.rows, self.layout.cols
-        found = hoist(self.expr, self.context.naming.local(self.prefix), rows, cols, self._is_in_registers)
+        found = hoist(
+            self.expr,
+            self.context.naming.local(self.prefix),
+            rows,
+            cols,
+            self._is_in_registers,
+            has_all_rows=walk.row_guard() is None,
+        )
         once, known = self._once(found)
         by_column, columns = self._by_column(found, known)
         values = [self._element({**known, **columns[second]}, second) for second in (0, 1)]

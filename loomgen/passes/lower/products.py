@@ -52,6 +52,9 @@ def lower_mma(op: plan.Mma, context: MapContext) -> list[CStmt]:
     out: list[CStmt] = []
     if not op.seeded:
         out += clear(local, op.acc.fragment.tiles)
+    if op.by_first_part:
+        is_other = Infix(op="!=", a=PART, b=num(0))
+        out.append(Branch(cond=is_other, then=tuple(clear(local, op.acc.fragment.tiles))))
     for part in range(op.parts):
         acc = local if part == 0 else f"{local}_part{part}"
         if part:

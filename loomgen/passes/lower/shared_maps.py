@@ -18,6 +18,7 @@ from loomgen.ir.device import (
     For,
     Infix,
     Literal,
+    Ternary,
     add,
     call,
     mul,
@@ -47,7 +48,10 @@ def _vector(op: plan.MapShared, context: MapContext) -> list[CStmt]:
     letter = op.value.indices[0]
     lowering = context.at(op.homes, Position(letters={letter: name(letter.name)}))
     target = call(f"{context.naming.tile(op.dst)}.at", num(0), name(letter.name))
-    store = Do(call=call("st_shared", target, lowering.lower(op.expr)))
+    value = lowering.lower(op.expr)
+    if op.value.dtype is DType.BOOL:
+        value = Ternary(cond=value, then=num(1), orelse=num(0))
+    store = Do(call=call("st_shared", target, value))
     return deal_elements(letter, context.team.threads, (store,))
 
 
@@ -82,7 +86,7 @@ def _chunks(op: plan.MapShared, context: MapContext) -> list[CStmt]:
     arrays = {
         value: f"{context.naming.local(value)}_pairs"
         for value, home in op.homes
-        if isinstance(home, SharedRef) and chunk_letters(op, value, home) == op.dst.axes
+        if isinstance(home, SharedRef) and home.buffer.dtype.is_half and chunk_letters(op, value, home) == op.dst.axes
     }
     for value, home in op.homes:
         if value in arrays and isinstance(home, SharedRef):

@@ -1,0 +1,59 @@
+"""A chunk loop as a software pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from loomgen.ir import plan
+from loomgen.ir.plan import PlanOp
+from loomgen.ir.schedule import Schedule
+from loomgen.ir.tile import ForWindow
+from loomgen.passes.rings import pipeline_loop
+from tests.passes.support import CHUNKS, SPAN, buffer, copy_in, copy_out, describe, load, store
+
+A, B, OUT = buffer("a"), buffer("b"), buffer("out")
+LOOP = ForWindow(window=CHUNKS, carried=(), body=(), text="for c in chunks(n)", span=SPAN)
+
+
+def pipelined(*body: PlanOp, rings: dict[str, int] | None = None) -> tuple[PlanOp, ...]:
+    return pipeline_loop(LOOP, body, Schedule(rings=tuple((rings or {}).items())))
+
+
+def test_copies_run_ahead_and_copies_out_leave_last() -> None:
+    assert describe(pipelined(copy_in(A), load(A), store(OUT), copy_out(OUT), load(A))) == [
+        "preload 1: a",
+        "loop",
+        "  arrive a",
+        "  prefetch 1: a",
+        "  commit",
+        "  load a",
+        "  store out",
+        "  load a",
+        "  copy out out",
+    ]
+
+
+def test_rings_of_different_depth_are_filled_apart() -> None:
+    assert describe(pipelined(copy_in(A), copy_in(B), load(A), load(B), rings={"a": 4, "b": 3})) == [
+        "preload 2: b",
+        "preload 3: a",
+        "loop",
+        "  arrive a b",
+        "  prefetch 2: b",
+        "  prefetch 3: a",
+        "  commit",
+        "  load a",
+        "  load b",
+    ]
+
+
+def test_every_reader_reads_the_ring() -> None:
+    _, loop = pipelined(copy_in(A), load(A), rings={"a": 3})
+    assert isinstance(loop, plan.ChunkLoop)
+    read = loop.body[-1]
+    assert isinstance(read, plan.LoadFragment)
+    assert read.src == replace(load(A).src, buffer=replace(A, slots=3))
+
+
+def test_a_loop_without_copies_is_a_loop() -> None:
+    assert describe(pipelined(store(OUT), copy_out(OUT))) == ["loop", "  store out", "  copy out out"]
