@@ -81,11 +81,9 @@ def _check_strides(kernel: KernelEntry, pointers: Mapping[str, Tensor | None]) -
 
 def _dims(kernel: KernelEntry, pointers: Mapping[str, Tensor | None], given: Mapping[str, Value]) -> dict[str, int]:
     """Every run-time dim, equal wherever it occurs."""
-    dims = {
-        argument.name: number
-        for argument in kernel.arguments
-        if argument.kind == "dim" and isinstance(number := given.get(argument.name), int)
-    }
+    names = [argument.name for argument in kernel.arguments if argument.kind == "dim"]
+    names += [extent for extent in kernel.launch.grid if isinstance(extent, str)]
+    dims = {name: number for name in names if isinstance(number := given.get(name), int)}
     for argument in kernel.arguments:
         tensor = pointers.get(argument.name)
         if tensor is None:

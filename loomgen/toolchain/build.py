@@ -72,21 +72,22 @@ def _build_statement(job: CubinJob) -> str:
 def build_cubins(
     jobs: Sequence[CubinJob],
     *,
-    root: Path,
+    folder: Path,
+    include: Path,
     nvcc: Path,
     ninja: Path,
     n_parallel: int | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
-    """Compile what is out of date. ``on_progress`` is called with the steps done and the steps there are.
+    """Compile what is out of date, with ninja's files in ``folder`` and the headers of ``include``.
 
-    Raises :class:`BuildFailed` with what nvcc printed.
+    ``on_progress`` is called with the steps done and the steps there are. Raises :class:`BuildFailed` with what nvcc
+    printed.
     """
-    folder = root / "build"
     folder.mkdir(parents=True, exist_ok=True)
     _forget_lost_logs(jobs)
     file = folder / "cubin.ninja"
-    file.write_text(ninja_text(jobs, nvcc, root / "generated" / "include"), encoding="utf-8")
+    file.write_text(ninja_text(jobs, nvcc, include), encoding="utf-8")
     parallel = () if n_parallel is None else ("-j", str(n_parallel))
     command = [str(ninja), "-C", str(folder), "-f", file.name, *parallel]
     environ = {**os.environ, "NINJA_STATUS": "[%f/%t] "}

@@ -23,7 +23,8 @@ def run(root: Path, jobs: tuple[CubinJob, ...]) -> list[tuple[int, int]]:
     seen: list[tuple[int, int]] = []
     build_cubins(
         jobs,
-        root=root,
+        folder=root / "build",
+        include=root / "generated" / "include",
         nvcc=find_tool(NVCC),
         ninja=find_tool(NINJA),
         n_parallel=2,

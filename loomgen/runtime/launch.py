@@ -1,0 +1,148 @@
+"""Prepared launches: everything but the addresses of tensors is decided once and packed once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from loomgen.errors import LoomgenError
+from loomgen.registry import KernelEntry
+from loomgen.runtime.bind import BoundCall, Value, bind
+from loomgen.runtime.kernels import DeviceKernels
+from loomgen.runtime.parameters import Number, ParameterBlock, is_pointer
+from loomgen.runtime.resident import ResidentTables
+
+
+class PreparedLaunch:
+    """One kernel on one device with its parameters packed; ``block.slots`` patches them."""
+
+    __slots__ = (
+        "_blocks",
+        "_device",
+        "_driver",
+        "_function",
+        "_shared_bytes",
+        "_threads",
+        "block",
+        "kernel",
+        "pointers",
+    )
+
+    def __init__(self, call: BoundCall, kernels: DeviceKernels) -> None:
+        """``pointers``: the names of the pointers that are not null. Raises LoomgenError for too large a grid."""
+        launch = call.kernel.launch
+        if call.blocks > kernels.target.max_grid_x:
+            raise LoomgenError(
+                f"{call.kernel.name}: {call.blocks} blocks, and a launch has at most {kernels.target.max_grid_x}: "
+                "pass fewer sequences or tokens at a time"
+            )
+        self.kernel = call.kernel
+        self.block = ParameterBlock(call.kernel.arguments, {a.name: _number(value) for a, value in call.values})
+        self.pointers = tuple(a.name for a, value in call.values if is_pointer(a) and value is not None)
+        self._driver = kernels.driver
+        self._device = kernels.device
+        self._function = kernels.function(call.kernel)
+        self._blocks = call.blocks
+        self._threads = launch.threads
+        self._shared_bytes = launch.dynamic_shared_bytes
+
+    def launch(self, stream: int) -> None:
+        """Enqueues the kernel with the parameters as they are now; an empty grid is no launch."""
+        if self._blocks == 0:
+            return
+        self._driver.launch(
+            self._function,
+            blocks=self._blocks,
+            threads=self._threads,
+            shared_bytes=self._shared_bytes,
+            parameters=self.block.address,
+            stream=stream,
+            device=self._device,
+        )
+
+
+class LaunchPlan:
+    """Launches that follow each other on one stream, for calls that differ in nothing but their tensors' addresses.
+
+    ``names`` are the tensors whose addresses a call passes, in that order; the others, the tables, belong to the plan.
+    ``captured`` becomes true with the first call that a CUDA graph records: such a graph reads the plan's tables
+    whenever it is replayed, so the plan must not be dropped while it may be.
+    """
+
+    def __init__(self, kernels: DeviceKernels, launches: Sequence[PreparedLaunch], tables: ResidentTables) -> None:
+        used = dict.fromkeys(name for launch in launches for name in launch.pointers)
+        self.names = tuple(name for name in used if name not in tables.tensors)
+        self.captured = False
+        self._launches = tuple(launches)
+        self._tables = tables
+        self._device = kernels.device
+        self._driver = kernels.driver
+        self._on_device = kernels.driver.on(kernels.device)
+        self._lock = threading.Lock()
+        position = {name: i for i, name in enumerate(self.names)}
+        self._patches: tuple[tuple[Any, int], ...] = tuple(
+            (launch.block.slots[name], position[name])
+            for launch in launches
+            for name in launch.pointers
+            if name in position
+        )
+
+    def run(self, addresses: Sequence[int]) -> None:
+        """Launches on torch's current stream of the device; ``addresses`` are those of ``names``.
+
+        Allocates nothing and waits for nothing, so that a CUDA graph can record it. Raises DriverError.
+        """
+        with self._lock, self._on_device:
+            stream = self._driver.current_stream(self._device)
+            if self._driver.capturing(self._device, stream):
+                self.captured = True
+            else:
+                self._tables.used_on(stream)
+            for slot, i in self._patches:
+                slot.value = addresses[i]
+            for launch in self._launches:
+                launch.launch(stream)
+
+
+def prepare_plan(
+    kernels: DeviceKernels, stages: Sequence[KernelEntry], given: Mapping[str, Value], tables: ResidentTables
+) -> LaunchPlan:
+    """The plan of ``stages``, in order, for calls whose tensors have the shapes, strides and dtypes of ``given``.
+
+    ``given`` holds tensors and scalars by name; an optional tensor that is None stays null. Nothing is launched.
+    Raises ValueError (see :func:`~loomgen.runtime.bind.bind`), LoomgenError while a graph is being recorded, and what
+    building and loading raise.
+    """
+    if _recording(kernels):
+        raise LoomgenError(
+            "a call of new shapes or lengths cannot be recorded into a CUDA graph: make it once before the capture"
+        )
+    calls = [bind(stage, {**given, **tables.tensors}) for stage in stages]
+    kernels.prepare(stages)
+    return LaunchPlan(kernels, [PreparedLaunch(call, kernels) for call in calls], tables)
+
+
+def launch_once(kernels: DeviceKernels, kernel: KernelEntry, given: Mapping[str, Value]) -> None:
+    """Binds and launches ``kernel`` on torch's current stream, without a plan; raises as :func:`prepare_plan` does."""
+    prepared = PreparedLaunch(bind(kernel, given), kernels)
+    with kernels.driver.on(kernels.device):
+        prepared.launch(kernels.driver.current_stream(kernels.device))
+
+
+def _recording(kernels: DeviceKernels) -> bool:
+    driver, device = kernels.driver, kernels.device
+    with driver.on(device):
+        return driver.capturing(device, driver.current_stream(device))
+
+
+def _number(value: Value) -> Number:
+    match value:
+        case None:
+            return 0
+        case Tensor():
+            return value.data_ptr()
+        case _:
+            return value

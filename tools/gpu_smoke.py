@@ -1,0 +1,361 @@
+"""Run the forward's kernels on the first GPU through the runtime: built, bundled, compared, repeated, timed.
+
+    python -m tools.gpu_smoke --out DIR
+
+Needs torch for CUDA, cuda-bindings, pydantic, nvcc and ninja. Writes DIR/gpu_smoke.json and prints it. Exit codes: 0
+all checks hold, 1 not, 2 could not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from loomgen import golden
+from loomgen.errors import LoomgenError
+from loomgen.ops.dispatch import ACTIVATIONS, CHUNK, HEAD_DIMS, STEPS, CallShape, ScanVariant, select
+from loomgen.registry import KernelEntry
+from loomgen.runtime.bind import Value, bind
+from loomgen.runtime.bundle import Bundle, kernel_root
+from loomgen.runtime.cubins import CubinStore
+from loomgen.runtime.driver import CudaDriver
+from loomgen.runtime.kernels import DeviceKernels
+from loomgen.runtime.launch import LaunchPlan, PreparedLaunch, prepare_plan
+from loomgen.runtime.resident import upload
+from loomgen.runtime.tables import window_tables
+
+LENGTHS = (0, 15, 64, 65, 200)
+KEY_HEADS, VALUE_HEADS = 2, 4
+VARIANTS: tuple[ScanVariant, ...] = ("r32k2", "r32k1", "r64k1")
+
+N_REPEATS = 100
+N_TIMED = 200
+BOUNDS = {"o": 5e-3, "ht": 4e-3}
+"""Relative L2 errors against float64: independent random keys, normalised, mild gates."""
+
+FIRST_CALL_SECONDS = 1.0
+COLD_BUILD_SECONDS = 60.0
+
+_OK, _FAILED, _COULD_NOT_RUN = 0, 1, 2
+_DEVICE = torch.device("cuda", 0)
+_DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One forward: its head dim, the dtype of q, k, v, that of beta, and the variant of its state scan."""
+
+    head_dim: int
+    activation: torch.dtype
+    step: torch.dtype
+    variant: ScanVariant
+
+    def __str__(self) -> str:
+        names = (str(self.activation).removeprefix("torch."), str(self.step).removeprefix("torch."))
+        return f"dim {self.head_dim}, {names[0]}, beta {names[1]}, {self.variant}"
+
+    def stages(self, kernels: DeviceKernels) -> tuple[KernelEntry, ...]:
+        shape = CallShape(
+            n_sequences=len(LENGTHS),
+            value_heads=VALUE_HEADS,
+            head_dim=self.head_dim,
+            activation=self.activation,
+            step=self.step,
+        )
+        return select(kernels.registry, shape, self.variant).in_order()
+
+
+DEFAULT = Case(head_dim=128, activation=torch.bfloat16, step=torch.float32, variant="r32k2")
+
+
+def cases() -> Iterator[Case]:
+    """Together they run every kernel of the forward."""
+    for head_dim, activation, step, variant in product(HEAD_DIMS, ACTIVATIONS, STEPS, VARIANTS):
+        yield Case(head_dim=head_dim, activation=activation, step=step, variant=variant)
+
+
+def inputs(case: Case) -> dict[str, Tensor]:
+    """The tensors of a call, by their names in the specs, on the CPU."""
+    random = torch.Generator().manual_seed(7)
+    n_tokens, dim = sum(LENGTHS), case.head_dim
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=random)
+
+    return {
+        "q": normal(n_tokens, KEY_HEADS, dim).to(case.activation),
+        "k": normal(n_tokens, KEY_HEADS, dim).to(case.activation),
+        "v": normal(n_tokens, VALUE_HEADS, dim).to(case.activation),
+        "gate": torch.nn.functional.logsigmoid(normal(n_tokens, VALUE_HEADS)) / 16,
+        "step": normal(n_tokens, VALUE_HEADS).sigmoid().to(case.step),
+        "h0": normal(len(LENGTHS), VALUE_HEADS, dim, dim),
+    }
+
+
+def expected(given: dict[str, Tensor]) -> dict[str, Tensor]:
+    """``o`` and ``ht`` in float64."""
+    offsets = window_tables(LENGTHS, CHUNK).cu_seqlens
+    o, ht = golden.chunk_gated_delta_rule(
+        *(given[name] for name in ("q", "k", "v", "gate", "step")),
+        initial_state=given["h0"],
+        cu_seqlens=offsets,
+        use_qk_l2norm=True,
+        state_v_first=True,
+    )
+    return {"o": o, "ht": ht}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forward:
+    """A case on the GPU: its tensors by name, and the plan that runs it."""
+
+    tensors: dict[str, Tensor]
+    outputs: tuple[str, ...]
+    launches: tuple[PreparedLaunch, ...]
+    plan: LaunchPlan
+
+    def run(self) -> None:
+        self.plan.run([self.tensors[name].data_ptr() for name in self.plan.names])
+
+    def spoil(self) -> None:
+        """Overwrites every output, so that what a launch leaves out shows."""
+        for name in self.outputs:
+            self.tensors[name].fill_(float("nan"))
+
+    def results(self) -> dict[str, Tensor]:
+        return {name: self.tensors[name].clone() for name in self.outputs}
+
+
+def make_forward(kernels: DeviceKernels, case: Case) -> Forward:
+    stages = case.stages(kernels)
+    given = {name: x.to(_DEVICE) for name, x in inputs(case).items()}
+    tables = upload(window_tables(LENGTHS, CHUNK), _DEVICE)
+    sizes = {
+        "T": sum(LENGTHS),
+        "N": len(LENGTHS),
+        "NC": len(tables.tensors["chunk_len"]),
+        "H": KEY_HEADS,
+        "HV": VALUE_HEADS,
+    }
+    outputs = {
+        argument.name: torch.empty(
+            [extent if isinstance(extent, int) else sizes[extent] for extent in argument.shape],
+            dtype=_DTYPES[argument.dtype],
+            device=_DEVICE,
+        )
+        for stage in stages
+        for argument in stage.arguments
+        if argument.access == "out"
+    }
+    scalars: dict[str, Value] = {"normalise": True, "eps": 1e-6, "scale": case.head_dim**-0.5}
+    everything: dict[str, Value] = {**given, **outputs, **scalars}
+    plan = prepare_plan(kernels, stages, everything, tables)
+    launches = [PreparedLaunch(bind(stage, {**everything, **tables.tensors}), kernels) for stage in stages]
+    return Forward(tensors={**given, **outputs}, outputs=tuple(outputs), launches=tuple(launches), plan=plan)
+
+
+def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+    """Equal bit by bit, NaNs included."""
+    return all(torch.equal(x.view(torch.uint8), b[name].view(torch.uint8)) for name, x in a.items())
+
+
+def accuracy(forward: Forward, case: Case) -> dict[str, float]:
+    """Relative L2 errors of ``o`` and the final state."""
+    return {
+        name: float((forward.tensors[name].double().cpu() - wanted).norm() / wanted.norm())
+        for name, wanted in expected(inputs(case)).items()
+    }
+
+
+def n_different_repeats(forward: Forward, reference: dict[str, Tensor]) -> int:
+    different = 0
+    for _ in range(N_REPEATS):
+        forward.spoil()
+        forward.run()
+        different += not same(reference, forward.results())
+    return different
+
+
+def check_case(kernels: DeviceKernels, case: Case) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The row of a case, and its results."""
+    forward = make_forward(kernels, case)
+    forward.spoil()
+    forward.run()
+    reference = forward.results()
+    errors = accuracy(forward, case)
+    different = n_different_repeats(forward, reference)
+    ok = different == 0 and all(errors[name] <= bound for name, bound in BOUNDS.items())
+    row = {"case": str(case), "errors": errors, "repeats": N_REPEATS, "different_repeats": different, "ok": ok}
+    return row, reference
+
+
+def variants_agree(results: dict[Case, dict[str, Tensor]]) -> bool:
+    """The variants of the state scan give the same bits."""
+    reference = {(c.head_dim, c.activation, c.step): bits for c, bits in results.items() if c.variant == VARIANTS[0]}
+    return all(same(bits, reference[c.head_dim, c.activation, c.step]) for c, bits in results.items())
+
+
+def from_elsewhere(kernels: DeviceKernels) -> dict[str, bool]:
+    """The same bits from a graph's replay, from another stream, and from a thread that never called CUDA."""
+    forward = make_forward(kernels, DEFAULT)
+    forward.run()
+    torch.cuda.synchronize()
+    reference = forward.results()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        forward.run()
+
+    def on_a_stream() -> None:
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            forward.run()
+        torch.cuda.current_stream().wait_stream(stream)
+
+    def in_a_thread() -> None:
+        thread = threading.Thread(target=forward.run)
+        thread.start()
+        thread.join()
+
+    ways: dict[str, Callable[[], None]] = {"graph": graph.replay, "stream": on_a_stream, "thread": in_a_thread}
+    found = {}
+    for name, run in ways.items():
+        forward.spoil()
+        run()
+        torch.cuda.synchronize()
+        found[name] = same(reference, forward.results())
+    return found
+
+
+def host_microseconds(call: Callable[[], object]) -> float:
+    """The median time until ``call`` returns, each time with nothing queued before it."""
+    times = []
+    for _ in range(N_TIMED):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return 1e6 * statistics.median(times)
+
+
+def host_times(kernels: DeviceKernels) -> dict[str, float]:
+    """In microseconds: one launch of each kernel, all of them as a plan."""
+    forward = make_forward(kernels, DEFAULT)
+    stream = kernels.driver.current_stream(kernels.device)
+    addresses = [forward.tensors[name].data_ptr() for name in forward.plan.names]
+    single = {
+        f"launch {launch.kernel.stage}": host_microseconds(lambda launch=launch: launch.launch(stream))  # type: ignore[misc]
+        for launch in forward.launches
+    }
+    return {**single, "plan": host_microseconds(lambda: forward.plan.run(addresses))}
+
+
+def forward_kernels(kernels: DeviceKernels) -> list[KernelEntry]:
+    """Every kernel of the forward, each once."""
+    return list({stage.name: stage for case in cases() for stage in case.stages(kernels)}.values())
+
+
+def timed_build(kernels: DeviceKernels) -> float:
+    """Seconds in which every kernel of the forward is built into an empty cache and loaded."""
+    start = time.perf_counter()
+    kernels.prepare(forward_kernels(kernels))
+    return time.perf_counter() - start
+
+
+def write_bundle(kernels: DeviceKernels, bundle: Bundle, scratch: Path) -> None:
+    entries = forward_kernels(kernels)
+    paths = {name: scratch / f"{name}.cubin" for name in (entry.name for entry in entries)}
+    for name, cubin in kernels.store.cubins(entries, kernels.target).items():
+        paths[name].write_bytes(cubin)
+    bundle.write(kernels.registry, kernels.target, kernels.store.root, paths, "as built here")
+
+
+def first_call(bundle: Path) -> float:
+    """Seconds from a running torch to the results of a first call with bundled cubins."""
+    torch.zeros(1, device=_DEVICE).cpu()
+    start = time.perf_counter()
+    kernels = DeviceKernels(0, CudaDriver(), CubinStore(root=bundle, bundle=Bundle(bundle)))
+    make_forward(kernels, DEFAULT).run()
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def timed_first_call(bundle: Path) -> float:
+    """The same, in a process of its own that finds no nvcc."""
+    command = [sys.executable, "-m", "tools.gpu_smoke", "--first-call", str(bundle)]
+    environ = {**os.environ, "LOOMGEN_NVCC": "/nowhere/nvcc"}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise LoomgenError(f"the first call with bundled cubins failed:\n{done.stderr.strip()}")
+    return float(done.stdout)
+
+
+def smoke(scratch: Path) -> dict[str, Any]:
+    store = CubinStore(root=kernel_root(), cache=scratch / "cache", bundle=Bundle(scratch / "no bundle"))
+    kernels = DeviceKernels(0, CudaDriver(), store)
+    cold = timed_build(kernels)
+    write_bundle(kernels, Bundle(scratch / "bundle"), scratch)
+    first = timed_first_call(scratch / "bundle")
+    rows, results = [], {}
+    for case in cases():
+        row, results[case] = check_case(kernels, case)
+        rows.append(row)
+    checks = {
+        "cases": all(row["ok"] for row in rows),
+        "variants_agree": variants_agree(results),
+        **from_elsewhere(kernels),
+        "cold_build": cold < COLD_BUILD_SECONDS,
+        "first_call": first < FIRST_CALL_SECONDS,
+    }
+    return {
+        "card": torch.cuda.get_device_name(_DEVICE),
+        "torch": torch.__version__,
+        "target": kernels.target.name,
+        "kernels": len(forward_kernels(kernels)),
+        "cores": os.cpu_count(),
+        "cold_build_seconds": cold,
+        "first_call_seconds": first,
+        "host_microseconds": host_times(kernels),
+        "cases": rows,
+        "checks": checks,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="gpu_smoke", description="The forward's kernels on the first GPU.")
+    parser.add_argument("--out", type=Path, default=Path("build"), help="folder for gpu_smoke.json")
+    parser.add_argument("--first-call", type=Path, help="only time a first call with this bundle")
+    options = parser.parse_args(arguments)
+    try:
+        if options.first_call is not None:
+            print(first_call(options.first_call))
+            return _OK
+        with TemporaryDirectory() as scratch:
+            document = smoke(Path(scratch))
+    except LoomgenError as error:
+        print(error, file=sys.stderr)
+        return _COULD_NOT_RUN
+    text = json.dumps(document, indent=2)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "gpu_smoke.json").write_text(text + "\n", encoding="utf-8")
+    print(text)
+    return _OK if all(document["checks"].values()) else _FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
