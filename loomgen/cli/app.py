@@ -14,6 +14,7 @@ from loomgen.cli.doctor import doctor
 from loomgen.cli.errors import report
 from loomgen.cli.exit_codes import EPILOG
 from loomgen.cli.explain import explain
+from loomgen.cli.fuzz import fuzz
 from loomgen.cli.list_kernels import list_kernels
 from loomgen.cli.mutate import mutate
 from loomgen.cli.project import Project, default_root
@@ -44,7 +45,7 @@ def _build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     application.callback()(_options)
-    for command in (render, list_kernels, explain, build, census, verify, mutate, doctor, schema):
+    for command in (render, list_kernels, explain, build, census, verify, mutate, fuzz, doctor, schema):
         application.command(name=command.__name__.split("_")[0], epilog=EPILOG)(command)
     return application
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
 from loomgen.emulator import EmulatorFault, EmulatorOptions
 from loomgen.emulator.stage import EmulatedStage
-from loomgen.verify.problem import Formats, Inputs, make_problem, same_bits
+from loomgen.registry.model import KernelEntry
+from loomgen.verify.arbitrary import Case, Parameter, make_case
+from loomgen.verify.problem import Formats, make_problem, same_bits
+from loomgen.verify.stages import ORDER
 
 LENGTHS = ((1,), (64,), (65,), (257,))
 """One token, a full chunk, a tail after it, and enough chunks for every ring to come round more than once."""
@@ -26,7 +28,7 @@ class Trial:
     """One launch: its inputs, the bits that the unchanged kernel gives, and the emulator's choices."""
 
     lengths: tuple[int, ...]
-    given: Inputs
+    case: Case
     expected: dict[str, Tensor]
     options: EmulatorOptions
 
@@ -58,24 +60,30 @@ def first_death(trials: Iterable[Trial], stage: EmulatedStage, disabled_line: in
 
 
 def _trials(stage: EmulatedStage, lengths: tuple[int, ...]) -> Iterator[Trial]:
-    entry = stage.entry
-    dtypes = {argument.name: argument.dtype for argument in entry.arguments}
-    formats = Formats.of(entry.name, entry.constraints.dims, dtypes)
-    problem = make_problem(lengths, HEADS, seed=0, formats=formats)
-    given = {**problem.given, **problem.rounded()}
-    expected = problem.fresh(argument.name for argument in entry.arguments if argument.access == "out")
-    stage.run({**given, **expected})
+    case = _case(stage.entry, lengths)
+    expected = case.fresh()
+    stage.run({**case.given, **expected})
     for seed in range(N_SEEDS):
         for completion in ("late", "random"):
             options = EmulatorOptions(seed=seed, completion=completion)
-            yield Trial(lengths=lengths, given=given, expected=expected, options=options)
+            yield Trial(lengths=lengths, case=case, expected=expected, options=options)
+
+
+def _case(entry: KernelEntry, lengths: tuple[int, ...]) -> Case:
+    """Inputs as in the forward pass for its stages, whose numbers mean something; arbitrary ones for others."""
+    dims = entry.constraints.dims
+    if entry.stage not in ORDER:
+        return make_case(map(Parameter.of, entry.arguments), dims, lengths, HEADS, seed=0)
+    dtypes = {argument.name: argument.dtype for argument in entry.arguments}
+    problem = make_problem(lengths, HEADS, seed=0, formats=Formats.of(entry.name, dims, dtypes))
+    return Case(given={**problem.given, **problem.rounded()}, initial=problem.fresh(ORDER[entry.stage]))
 
 
 def _death(trial: Trial, stage: EmulatedStage, disabled_line: int | None) -> Death | None:
-    results = {name: torch.full_like(tensor, float("nan")) for name, tensor in trial.expected.items()}
+    results = trial.case.fresh()
     options = replace(trial.options, disabled_line=disabled_line)
     try:
-        stage.run({**trial.given, **results}, options)
+        stage.run({**trial.case.given, **results}, options)
     except EmulatorFault as fault:
         return Death(by=fault.kind.name.lower(), how=f"line {fault.line}: {fault.message} ({trial})")
     for name, tensor in sorted(results.items()):

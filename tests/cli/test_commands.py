@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -103,47 +103,6 @@ def test_explain_refuses_what_contradicts_or_does_not_exist(tmp_path: Path, monk
     assert loomgen(tmp_path, "explain", "nothing").exit_code == 2
 
 
-# --------------------------------------------------------------------------- verify
-
-
-@dataclass(frozen=True)
-class Row:
-    stage: str
-    kernel: str
-    tensor: str
-    rel_l2: float
-    bound: float
-    ok: bool
-
-
-@pytest.mark.parametrize(("rel_l2", "exit_code"), [(1e-3, 0), (1e-2, 1)])
-def test_verify_fails_past_a_bound(
-    rel_l2: float, exit_code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[Any] = []
-
-    def verify_stages(*arguments: Any) -> list[Row]:
-        seen.append(arguments)
-        return [Row("copy", "copy__c64_f32__base", "o", rel_l2, 5e-3, rel_l2 <= 5e-3)]
-
-    spec = kernel("copy")
-    use_kernels(monkeypatch, spec)
-    fake_module(monkeypatch, "loomgen.verify", verify_stages=verify_stages)
-    result = loomgen(tmp_path, "verify", "--backend", "emulate", "--shape", "0, 15", "--heads", "1/3", "--seeds", "2")
-    assert result.exit_code == exit_code
-    assert f"{rel_l2:.3g}" in result.output
-    assert seen == [((spec,), "emulate", (0, 15), (1, 3), (0, 1))]
-
-
-@pytest.mark.parametrize(
-    "options", [("--shape", "1,x"), ("--shape", ""), ("--heads", "4"), ("--heads", "0/4"), ("--heads", "3/4")]
-)
-def test_verify_refuses_bad_shapes(options: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    use_kernels(monkeypatch, kernel("copy"))
-    fake_module(monkeypatch, "loomgen.verify", verify_stages=lambda *arguments: [])
-    assert loomgen(tmp_path, "verify", *options).exit_code == 2
-
-
 # --------------------------------------------------------------------------- build, census
 
 
@@ -222,6 +181,7 @@ def test_every_command_documents_its_exit_codes() -> None:
         "build",
         "census",
         "verify",
+        "mutate",
         "doctor",
         "schema",
     ]
