@@ -1,0 +1,93 @@
+"""The committed kernels of ``specs/examples``: emulated, interpreted, and their results compared bit by bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from loomgen.cli.project import Project, default_root
+from loomgen.emulator import EmulatorOptions
+from loomgen.emulator.stage import EmulatedStage, emulated_stage
+from loomgen.interp import interpret
+from loomgen.passes.pipeline import LoweredKernel, lower
+from loomgen.registry import load
+from loomgen.target import SM_100A
+from loomgen.verify import same_bits
+
+ROOT = default_root()
+PACK = (0, 15, 64, 65, 200, 1)
+N_SEEDS = 4
+
+Inputs = Mapping[str, Tensor | int | float | bool | None]
+Fresh = Callable[[], dict[str, Tensor]]
+"""Makes the tensors that a stage writes, as they are before it."""
+
+_TABLES = ("cu_seqlens", "seq_chunk_start", "chunk_start", "chunk_len")
+
+
+@cache
+def lowered(name: str) -> LoweredKernel:
+    kernel = next(each for each in Project(ROOT).kernels() if str(each.name) == name)
+    return lower(kernel, SM_100A)
+
+
+@cache
+def compiled(name: str) -> EmulatedStage:
+    return emulated_stage(load("sm_100a", ROOT).kernel(name), ROOT)
+
+
+def run(name: str, given: Inputs, fresh: Fresh) -> dict[str, Tensor]:
+    """What the kernel writes: the same bits for every seed and in the interpreter's ordered mode."""
+    results = _emulate(name, given, fresh, EmulatorOptions())
+    for seed in range(N_SEEDS):
+        again = _emulate(name, given, fresh, EmulatorOptions(seed=seed, completion="random"))
+        assert _differing(results, again) == [], seed
+    assert _differing(results, _interpret(name, given, fresh)) == []
+    return results
+
+
+def _emulate(name: str, given: Inputs, fresh: Fresh, options: EmulatorOptions) -> dict[str, Tensor]:
+    results = fresh()
+    compiled(name).run({**given, **results}, options)
+    return results
+
+
+def _interpret(name: str, given: Inputs, fresh: Fresh) -> dict[str, Tensor]:
+    kernel, results = lowered(name), fresh()
+    known = {argument.name for argument in kernel.arguments} | set(_TABLES)
+    arguments = {key: value for key, value in {**given, **results}.items() if key in known}
+    interpret(kernel.program, arguments, mode="ordered", orders=kernel.orders)
+    return results
+
+
+def _differing(some: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> list[str]:
+    return [name for name, tensor in some.items() if not same_bits(tensor, others[name])]
+
+
+def unwritten(*shape: int, dtype: torch.dtype) -> Tensor:
+    """A tensor to write, NaN where that is forgotten."""
+    return torch.full(shape, float("nan"), dtype=dtype)
+
+
+def padded(tensor: Tensor, gap: int) -> Tensor:
+    """The same elements, with ``gap`` elements of NaN after each row of the last dimension."""
+    wide = unwritten(*tensor.shape[:-1], tensor.shape[-1] + gap, dtype=tensor.dtype)
+    wide[..., : tensor.shape[-1]] = tensor
+    return wide[..., : tensor.shape[-1]]
+
+
+def gaps_are_untouched(tensor: Tensor) -> bool:
+    """What :func:`padded` put between the rows is still there."""
+    whole = tensor._base
+    assert whole is not None
+    return bool(torch.isnan(whole[..., tensor.shape[-1] :]).all())
+
+
+def sequences(lengths: tuple[int, ...]) -> list[slice]:
+    """The tokens of each sequence of a pack."""
+    ends = torch.tensor([0, *lengths]).cumsum(0).tolist()
+    return [slice(begin, end) for begin, end in pairwise(ends)]
