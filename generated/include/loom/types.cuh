@@ -28,10 +28,10 @@ namespace loom {
 #ifdef LOOM_HOST
 using ::int32_t;
 using ::int64_t;
-using ::uint8_t;
 using ::uint16_t;
 using ::uint32_t;
 using ::uint64_t;
+using ::uint8_t;
 #else
 // The same types as the system's names (an LP64 platform), so that both may be visible at once.
 using int32_t = int;

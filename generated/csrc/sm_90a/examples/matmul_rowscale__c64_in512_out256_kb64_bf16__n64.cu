@@ -49,7 +49,6 @@ matmul_rowscale__c64_in512_out256_kb64_bf16__n64(
             cp_async_4(sc.at(0, i), sc_source + i, i < c_len);
         }
     }
-    cp_async_commit();
 
     /// acc[i,o] = 0
     float acc[8][4] = {};
@@ -106,8 +105,6 @@ matmul_rowscale__c64_in512_out256_kb64_bf16__n64(
     }
 
     /// out[c[i],ob[o]] = TX(sc[i]*acc[i,o])
-    cp_async_wait<0>();  // write sc -> read sc
-    sync_block();  // write sc -> read sc
     uint32_t out_tile[4][4];
     const float sc_i[2] = {ld_shared<float>(sc.at(0, row)), ld_shared<float>(sc.at(0, row + 8))};
     LOOM_UNROLL
@@ -118,7 +115,7 @@ matmul_rowscale__c64_in512_out256_kb64_bf16__n64(
                 sc_i[half] * acc[tile][2 * half], sc_i[half] * acc[tile][2 * half + 1]);
         }
     }
-    sync_block();  // read sc -> write out_tile_out
+    sync_block();  // read ak -> write out_tile_out
     LOOM_UNROLL
     for (int step = 0; step < 4; ++step) {
         stmatrix_x4(out_tile_out.at(16 * slab + lane_row, 16 * step + lane_col), out_tile[step]);
