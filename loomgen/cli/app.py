@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from loomgen.cli.bench import bench
 from loomgen.cli.build import build
 from loomgen.cli.census import census
 from loomgen.cli.doctor import doctor
@@ -45,7 +46,7 @@ def _build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     application.callback()(_options)
-    for command in (render, list_kernels, explain, build, census, verify, mutate, fuzz, doctor, schema):
+    for command in (render, list_kernels, explain, build, census, verify, mutate, fuzz, bench, doctor, schema):
         application.command(name=command.__name__.split("_")[0], epilog=EPILOG)(command)
     return application
 

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 
-from loomgen.errors import LoomgenError
 from loomgen.fuzz.case import Case
 from loomgen.fuzz.check import Outcome, Verdict, check_cases
 from loomgen.fuzz.spec import cases
@@ -59,14 +58,11 @@ def fuzz(
     """
     sizes = [min(ROUND, count - at) for at in range(0, count, ROUND)]
     outcomes: list[Outcome] = []
-    first: tuple[int, int] | None = None
-    for number, found in enumerate(_rounds(run_seed, sizes, cache)):
-        failed = next((at for at, outcome in enumerate(found) if outcome.verdict is Verdict.FAILED), None)
-        if first is None and failed is not None:
-            first = (number, failed)
+    for found in _rounds(run_seed, sizes, cache):
         outcomes += found
         on_progress(len(outcomes), count)
-    failure = None if first is None else _shrink(run_seed, *first, sizes[first[0]], cache)
+    failed = next((at for at, outcome in enumerate(outcomes) if outcome.verdict is Verdict.FAILED), None)
+    failure = None if failed is None else _shrink(run_seed, failed, count, outcomes[failed], cache)
     return _report(outcomes, failure)
 
 
@@ -169,11 +165,11 @@ def _size(case: Case) -> tuple[int, int, str]:
     return len(case.text.splitlines()), len(case.text), case.text
 
 
-def _shrink(run_seed: int, number: int, at: int, size: int, cache: Path) -> Failure:
+def _shrink(run_seed: int, failed: int, count: int, outcome: Outcome, cache: Path) -> Failure:
+    """The ``failed``-th case of all, made smaller."""
+    number, at = divmod(failed, ROUND)
+    size = min(ROUND, count - number * ROUND)
     case = draw_round(run_seed, number, size)[at]
-    (outcome,) = check_cases([case], cache)
-    if outcome.verdict is not Verdict.FAILED:
-        raise LoomgenError(f"case {at} of round {number} fails only beside others: run it again")
     trials = _Trials(wanted=outcome.kind, best=Failure(case=case, outcome=outcome), cache=cache, skip=at)
     with suppress(_StillFails):
         _explore(run_seed, number, size, trials, shrinks=True)

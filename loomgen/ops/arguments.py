@@ -6,7 +6,7 @@ Messages name the argument, its value and what was expected: TypeError for types
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +18,7 @@ _MAX_TOKENS = 2**31 - 1
 """Token numbers are i32 in the window tables."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Arguments:
     """The arguments of ``chunk_gated_delta_rule`` that decide what is computed, as they were passed."""
 
@@ -54,16 +54,23 @@ class Arguments:
 
 def check_types(arguments: Arguments) -> None:
     """Every tensor is one, on the device of q (``cu_seqlens_cpu``: on the CPU)."""
-    for name, x in {**arguments.tensors(), **arguments.offsets()}.items():
-        if not isinstance(x, Tensor):
-            raise TypeError(f"{name}: {type(x).__name__}, expected a tensor")
+    tensors = {**arguments.tensors(), **arguments.offsets()}
+    check_tensors(tensors)
+    for name, x in tensors.items():
         device = torch.device("cpu") if name == "cu_seqlens_cpu" else arguments.q.device
         if x.device != device:
             raise ValueError(f"{name}: on {x.device}, expected {device}")
-    _check_scale(arguments.scale)
+    check_scale(arguments.scale)
 
 
-def _check_scale(scale: float | None) -> None:
+def check_tensors(tensors: Mapping[str, object]) -> None:
+    """Each of ``tensors``, by name, is one."""
+    for name, x in tensors.items():
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name}: {type(x).__name__}, expected a tensor")
+
+
+def check_scale(scale: float | None) -> None:
     if scale is None:
         return
     if isinstance(scale, bool) or not isinstance(scale, int | float):
@@ -72,10 +79,12 @@ def _check_scale(scale: float | None) -> None:
         raise ValueError(f"scale: {scale}, expected a finite number")
 
 
-def check_no_gradients(arguments: Arguments) -> None:
-    """Raises NotImplementedError where autograd would want a gradient."""
-    wanted = [name for name, x in arguments.tensors().items() if x.requires_grad]
-    if wanted and torch.is_grad_enabled():
+def check_no_gradients(tensors: Mapping[str, Tensor]) -> None:
+    """Raises NotImplementedError where autograd would want a gradient of one of ``tensors``, by name."""
+    if not torch.is_grad_enabled():
+        return
+    wanted = [name for name, x in tensors.items() if x.requires_grad]
+    if wanted:
         raise NotImplementedError(
             f"{', '.join(wanted)}: requires grad, and only the forward is supported: "
             "call it under torch.no_grad() or pass detached tensors"

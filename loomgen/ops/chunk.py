@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from loomgen.ops.arguments import (
-    Arguments,
-    check_gates,
-    check_inputs,
-    check_no_gradients,
-    check_state,
-    check_types,
-)
+from loomgen.ops.arguments import Arguments
+from loomgen.ops.checks import checked_lengths
 from loomgen.ops.dispatch import CHUNK
 from loomgen.ops.forward import forward
-from loomgen.ops.library import check_backend, library_of
-from loomgen.ops.sequences import sequence_lengths
+from loomgen.ops.library import library_of, runs_on_gpu
+from loomgen.ops.torch_op import gdn_forward
 
 
 def chunk_gated_delta_rule(
@@ -54,8 +48,9 @@ def chunk_gated_delta_rule(
     tokens cu_seqlens[n] .. cu_seqlens[n+1] - 1, and rows of ``o`` past the last one are zero. ``cu_seqlens_cpu`` and
     ``chunk_indices`` may repeat what it says. ``use_qk_l2norm_in_kernel`` divides q and k by their lengths.
 
-    ``backend``: ``emulate``, or ``emulate:<arch>`` for the kernels of one target; None chooses by device. ``checked``
-    also looks at every gate.
+    ``backend``: ``cuda`` for tensors on a GPU; ``emulate``, or ``emulate:<arch>`` for the kernels of one target, for
+    those on the CPU; None chooses by device. On a GPU lengths are taken from ``cu_seqlens_cpu``; without it
+    ``cu_seqlens`` is read back, which waits for the GPU. ``checked`` looks at every offset and every gate.
 
     Returns ``o``, like ``v``, and with ``output_final_state`` the final state, laid out as the initial one, else None.
     Views of any stride may be passed; no input is written. Raises, before anything runs, TypeError and ValueError
@@ -71,8 +66,9 @@ def chunk_gated_delta_rule(
         state_v_first=bool(state_v_first),
         cu_seqlens=cu_seqlens, cu_seqlens_cpu=cu_seqlens_cpu, chunk_indices=chunk_indices,
     )  # fmt: skip
-    lengths = _checked_lengths(arguments, backend, checked)
-    return forward(arguments, lengths, library_of(backend))
+    if isinstance(q, Tensor) and runs_on_gpu(backend, q.device):
+        return gdn_forward(arguments, checked)
+    return forward(arguments, checked_lengths(arguments, backend, checked), library_of(backend))
 
 
 def _refuse_flags(use_beta_sigmoid: bool, allow_neg_eigval: bool, cp_context: object | None) -> None:
@@ -95,16 +91,3 @@ def _refuse_gate_options(use_gate: bool, A_log: Tensor | None, dt_bias: Tensor |
     for name, x in (("A_log", A_log), ("dt_bias", dt_bias)):
         if x is not None:
             raise ValueError(f"{name}: given, expected None without use_gate_in_kernel")
-
-
-def _checked_lengths(arguments: Arguments, backend: str | None, checked: bool) -> tuple[int, ...]:
-    """The lengths of the sequences, after everything has been checked."""
-    check_types(arguments)
-    check_backend(backend, arguments.q.device)
-    check_inputs(arguments)
-    lengths = sequence_lengths(arguments)
-    check_state(arguments, len(lengths))
-    if checked:
-        check_gates(arguments.g, sum(lengths))
-    check_no_gradients(arguments)
-    return lengths

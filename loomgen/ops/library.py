@@ -23,7 +23,8 @@ OPERATOR_ARCH = "sm_100a"
 """The target whose kernels run where the caller names none; every target has the stages of the operators."""
 
 _EMULATE = "emulate"
-BACKENDS = (_EMULATE, *(f"{_EMULATE}:{target.name}" for target in TARGETS))
+_CUDA = "cuda"
+BACKENDS = (_CUDA, _EMULATE, *(f"{_EMULATE}:{target.name}" for target in TARGETS))
 
 _ROOT = Path(__file__).resolve().parents[2]
 _COMPILATIONS = 2
@@ -69,17 +70,20 @@ class EmulatedLibrary:
 
 
 def check_backend(backend: str | None, device: torch.device) -> None:
-    """One of :data:`BACKENDS`, or None, on CPU tensors; raises ValueError, and NotImplementedError for a GPU."""
-    if backend == "cuda" or (backend is None and device.type == "cuda"):
-        raise NotImplementedError(f"backend: cuda, on {device}, is not supported yet: pass CPU tensors and 'emulate'")
+    """One of :data:`BACKENDS` for tensors on ``device``, or None, which chooses by it; raises ValueError."""
     if backend is not None and backend not in BACKENDS:
         raise ValueError(f"backend: {backend!r}, expected None or one of {', '.join(BACKENDS)}")
-    if device.type != "cpu":
-        raise ValueError(f"q: on {device}, expected cpu with backend {backend or _EMULATE}")
+    wanted = _CUDA if runs_on_gpu(backend, device) else "cpu"
+    if device.type != wanted:
+        raise ValueError(f"q: on {device}, expected {wanted} with backend {backend or _EMULATE}")
+
+
+def runs_on_gpu(backend: str | None, device: torch.device) -> bool:
+    return backend == _CUDA or (backend is None and device.type == _CUDA)
 
 
 def library_of(backend: str | None) -> Library:
-    """The library of a backend that has been checked."""
+    """The library of a backend that has been checked and does not run on a GPU."""
     _, _, arch = (backend or _EMULATE).partition(":")
     return emulated_library(arch or OPERATOR_ARCH)
 

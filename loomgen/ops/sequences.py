@@ -47,7 +47,9 @@ def lengths_on_host(arguments: Arguments, offsets: Tensor | None) -> tuple[int, 
     name = "cu_seqlens" if arguments.cu_seqlens_cpu is None else "cu_seqlens_cpu"
     found = _checked_offsets(name, offsets, n_steps)
     if len(found) != len(arguments.cu_seqlens):
-        raise ValueError(f"cu_seqlens_cpu: {len(found)} offsets, expected the {len(arguments.cu_seqlens)} of cu_seqlens")
+        raise ValueError(
+            f"cu_seqlens_cpu: {len(found)} offsets, expected the {len(arguments.cu_seqlens)} of cu_seqlens"
+        )
     lengths = tuple(end - begin for begin, end in pairwise(found))
     if arguments.chunk_indices is not None:
         _check_table(arguments.chunk_indices, sum(-(-length // CHUNK) for length in lengths))

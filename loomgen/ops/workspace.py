@@ -20,7 +20,7 @@ _DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class Place:
     """A tensor of the workspace, ``offset`` bytes from its start."""
 
     dtype: torch.dtype
@@ -36,7 +36,7 @@ class _Place:
 class Workspace:
     """Every intermediate tensor of a call, by name, in one piece of memory."""
 
-    places: Mapping[str, _Place]
+    places: Mapping[str, Place]
     n_bytes: int
 
     def allocate(self, device: torch.device) -> dict[str, Tensor]:
@@ -55,7 +55,7 @@ def plan_workspace(kernels: ForwardKernels, sizes: Mapping[str, int]) -> Workspa
         if argument.access != "out" or argument.name in RESULTS:
             continue
         shape = tuple(extent if isinstance(extent, int) else sizes[extent] for extent in argument.shape)
-        place = _Place(dtype=_DTYPES[argument.dtype], shape=shape, offset=end)
+        place = Place(dtype=_DTYPES[argument.dtype], shape=shape, offset=end)
         places[argument.name] = place
         end += -(-place.n_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
     return Workspace(places=places, n_bytes=end)

@@ -91,6 +91,8 @@ class Homes:
     def define_register(self, value: Value, rows: Index | None = None) -> RegisterTile | StripTile:
         """The array of a value that the next operation computes; ``rows`` is its first index unless said otherwise."""
         rows = rows or value.indices[0]
+        if (known := self.registers.get((value.name, rows.name))) is not None:
+            return known
         tile = self.division.register_tile(self.array_name(value), value.dtype, rows, _other(value, rows))
         if self.arrays.setdefault(tile.name, tile.layout) != tile.layout:
             tile = replace(tile, name=value.name if value.name not in self.arrays else f"{value.name}_{rows.name}")

@@ -92,9 +92,9 @@ def _row_layout(value: Value, expr: tile.Expr, homes: Homes) -> plan.RegisterLay
 def _row_letter(value: Value, expr: tile.Expr, span: Span, rules: Rules, homes: Homes) -> Index:
     """The letter along the rows of what is read from registers; else the first row letter of the value."""
     for read in walk.tile_reads(expr):
-        if len(read.subs) == 2 and read.value.name not in homes.shared:
+        if {sub.index for sub in read.subs} == set(value.indices) and read.value.name not in homes.shared:
             letter = dict(zip(read.value.indices, read.subs, strict=True))[homes.row_letter(read.value)].index
-            if letter is not None and letter in value.indices:
+            if letter is not None:
                 return letter
     owned = [index for index in value.indices if rules.division.owns(index)]
     if not owned:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from loomgen.errors import InternalError
 from loomgen.ir import plan, tile
 from loomgen.ir.plan import Atom, RegisterTile, SharedRef
-from loomgen.ir.types import DType, Index
+from loomgen.ir.types import DType, Index, Value
 from loomgen.passes.homes import Homes, shared_buffer
 from loomgen.passes.select_rules import Rules, reject
 from loomgen.spec.codes import Code
@@ -82,10 +82,21 @@ def _exchange(acc: RegisterTile, text: str, rules: Rules, homes: Homes) -> None:
 
 
 def select_diagonal(stmt: tile.DiagonalInverse, homes: Homes) -> None:
-    source = homes.to_shared(stmt.source.value, stmt.text)
+    source = _row_major(stmt.source.value, stmt.text, homes)
     rows, cols = stmt.value.indices
     dst = homes.define_shared(stmt.value, rows, cols)
     homes.ops.append(plan.DiagonalBlocks(dst=dst, src=source, text=stmt.text))
+
+
+def _row_major(value: Value, text: str, homes: Homes) -> SharedRef:
+    """The value in shared memory with its own first index along the rows."""
+    known, source = homes.shared.get(value.name), homes.fragment(value, homes.row_letter(value), text)
+    rows, cols = value.indices
+    if source.fragment.rows == rows and (known is None or known.axes == value.indices):
+        return homes.to_shared(value, text)
+    ref = SharedRef(buffer=shared_buffer(f"{value.name}_rows", value.dtype, rows, cols), axes=(rows, cols))
+    homes.ops.append(plan.StoreFragment(dst=ref, src=source, transposed=source.fragment.rows != rows, text=text))
+    return ref
 
 
 def select_concat(stmt: tile.Concat, homes: Homes) -> None:

@@ -116,10 +116,7 @@ def prepare_plan(
     Raises ValueError (see :func:`~loomgen.runtime.bind.bind`), LoomgenError while a graph is being recorded, and what
     building and loading raise.
     """
-    if _recording(kernels):
-        raise LoomgenError(
-            "a call of new shapes or lengths cannot be recorded into a CUDA graph: make it once before the capture"
-        )
+    refuse_recording(kernels)
     calls = [bind(stage, {**given, **tables.tensors}) for stage in stages]
     kernels.prepare(stages)
     return LaunchPlan(kernels, [PreparedLaunch(call, kernels) for call in calls], tables)
@@ -132,7 +129,16 @@ def launch_once(kernels: DeviceKernels, kernel: KernelEntry, given: Mapping[str,
         prepared.launch(kernels.driver.current_stream(kernels.device))
 
 
-def _recording(kernels: DeviceKernels) -> bool:
+def refuse_recording(kernels: DeviceKernels) -> None:
+    """Raises LoomgenError while a graph is being recorded: making a plan uploads, loads and may build."""
+    if is_recording(kernels):
+        raise LoomgenError(
+            "a call of new shapes or lengths cannot be recorded into a CUDA graph: make it once before the capture"
+        )
+
+
+def is_recording(kernels: DeviceKernels) -> bool:
+    """Whether launches on torch's current stream of the device are being recorded into a graph."""
     driver, device = kernels.driver, kernels.device
     with driver.on(device):
         return driver.capturing(device, driver.current_stream(device))

@@ -182,6 +182,8 @@ def test_every_command_documents_its_exit_codes() -> None:
         "census",
         "verify",
         "mutate",
+        "fuzz",
+        "bench",
         "doctor",
         "schema",
     ]

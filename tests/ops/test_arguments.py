@@ -73,8 +73,9 @@ WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
     ({"dt_bias": torch.zeros(4)}, "dt_bias: given, expected None without use_gate_in_kernel"),
     (
         {"backend": "interp"},
-        "backend: 'interp', expected None or one of emulate, emulate:sm_90a, emulate:sm_100a, emulate:sm_103a",
+        "backend: 'interp', expected None or one of cuda, emulate, emulate:sm_90a, emulate:sm_100a, emulate:sm_103a",
     ),
+    ({"backend": "cuda"}, "q: on cpu, expected cuda with backend cuda"),
 ]
 
 WRONG_OFFSETS: list[tuple[dict[str, Any], str]] = [
@@ -146,7 +147,6 @@ def test_a_wrong_type_is_named_with_what_was_expected(
         ),
         ({"use_gate_in_kernel": True}, "use_gate_in_kernel: not supported yet: pass g=-A_log.exp()*softplus("),
         ({"cp_context": object()}, "cp_context: context parallelism is not supported yet"),
-        ({"backend": "cuda"}, "backend: cuda, on cpu, is not supported yet: pass CPU tensors and 'emulate'"),
         (
             {
                 "beta": torch.zeros(1, 10, 4, requires_grad=True),

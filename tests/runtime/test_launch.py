@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 import torch
@@ -22,6 +22,7 @@ from loomgen.runtime.parameters import ParameterBlock, fields
 from loomgen.runtime.resident import ResidentTables, upload
 from loomgen.runtime.tables import window_tables
 from loomgen.target import SM_90A, SM_100A, SM_103A, TARGETS, Target
+from tests.runtime.fake_cubins import NamesAsCubins
 from tests.runtime.fake_driver import FakeDriver
 from tests.runtime.tensors import SIZES, blocks_of, c_structure, parameter_bytes, sizes_of, tensors_for
 
@@ -40,17 +41,6 @@ FWD_H = CHAIN[2]
 
 
 SIZES_OF_PARAMETERS = {kernel.symbol: sizes_of(kernel) for kernels in KERNELS.values() for kernel in kernels}
-
-
-@dataclass(frozen=True, kw_only=True)
-class NamesAsCubins(CubinStore):
-    """Every kernel's cubin is its name; ``asked`` tells what was asked for together."""
-
-    asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
-
-    def cubins(self, kernels: Sequence[KernelEntry], target: Target) -> dict[str, bytes]:
-        self.asked.append((target.name, tuple(kernel.name for kernel in kernels)))
-        return {kernel.name: kernel.name.encode() for kernel in kernels}
 
 
 def device_kernels(driver: FakeDriver, device: int = 0, store: CubinStore | None = None) -> DeviceKernels:

@@ -1,0 +1,173 @@
+"""The document that a run leaves behind; ``docs/evidence/bench.schema.json`` describes it."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from loomgen.bench.gpu import Ceilings
+from loomgen.bench.implementations import Implementation, package_version
+from loomgen.bench.timing import Settings, Spread, Times, geometric_mean
+from loomgen.bench.workloads import Case, Pass
+from loomgen.conformance.evidence import Card
+
+OURS_NAME = "loomgen"
+_KERNELS_KEPT = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What was found of every implementation on one case, by their names. Who failed is in ``failures`` alone."""
+
+    case: Case
+    times: Mapping[str, Times]
+    rel_l2: Mapping[str, Mapping[str, float]]
+    repeats_equal: Mapping[str, bool]
+    failures: Mapping[str, str]
+
+    def ratios(self) -> dict[str, float]:
+        """Our GPU kernel time over each peer's."""
+        ours = self.times.get(OURS_NAME)
+        if ours is None:
+            return {}
+        return {
+            name: ours.kernel_ms.median / times.kernel_ms.median
+            for name, times in self.times.items()
+            if name != OURS_NAME
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Our GPU kernel time over a peer's, over the rows where both were timed; below 1 we are faster."""
+
+    rows: int
+    geometric_mean: float
+    worst: float
+    worst_row: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Everything that a run found. ``not_measured`` are the rows for which no time was left."""
+
+    card: Card
+    versions: Mapping[str, str]
+    commit: str
+    command: str
+    what: Pass
+    settings: Settings
+    ceilings: Ceilings | None
+    rows: tuple[Row, ...]
+    not_measured: tuple[str, ...] = ()
+
+
+def compare(rows: Sequence[Row]) -> dict[str, Comparison]:
+    """By peer; only peers that were timed beside us."""
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        for name, ratio in row.ratios().items():
+            found.setdefault(name, {})[row.case.key] = ratio
+    return {name: _comparison(ratios) for name, ratios in found.items()}
+
+
+def _comparison(ratios: Mapping[str, float]) -> Comparison:
+    worst = max(ratios, key=lambda row: ratios[row])
+    mean = geometric_mean(list(ratios.values()))
+    return Comparison(rows=len(ratios), geometric_mean=mean, worst=ratios[worst], worst_row=worst)
+
+
+def document(run: Run) -> dict[str, Any]:
+    """The run as JSON can hold it."""
+    return {
+        "card": run.card.name,
+        "driver": run.card.driver,
+        "clocks": dict(run.card.clocks),
+        "versions": dict(run.versions),
+        "commit": run.commit,
+        "command": run.command,
+        "settings": asdict(run.settings),
+        "ceilings": None if run.ceilings is None else asdict(run.ceilings),
+        "rows": [_row(row, run) for row in run.rows],
+        "not_measured": list(run.not_measured),
+        "summary": {name: asdict(comparison) for name, comparison in compare(run.rows).items()},
+    }
+
+
+def _row(row: Row, run: Run) -> dict[str, Any]:
+    case, work, times = row.case, row.case.workload, row.times
+    io_bytes, flops = work.io_bytes(), work.flops()
+    return {
+        "row": case.key,
+        "suite": case.suite.value,
+        "pass": run.what.value,
+        "gate": case.gate,
+        "tokens": work.n_tokens,
+        "io_bytes": io_bytes,
+        "flops": flops,
+        "floor_ms": None if run.ceilings is None else run.ceilings.floor_ms(io_bytes, flops),
+        "kernel_ms": {name: t.kernel_ms.median for name, t in times.items()},
+        "kernel_range_ms": {name: _range(t.kernel_ms) for name, t in times.items()},
+        "call_ms": {name: t.call_ms.median for name, t in times.items()},
+        "call_range_ms": {name: _range(t.call_ms) for name, t in times.items()},
+        "host_us": {name: t.host_us.median for name, t in times.items()},
+        "launches": {name: len(t.kernels) for name, t in times.items()},
+        "kernels": {name: _longest(t) for name, t in times.items()},
+        "ratios": row.ratios(),
+        "rel_l2": {name: {part: _finite(e) for part, e in parts.items()} for name, parts in row.rel_l2.items()},
+        "repeats_equal": dict(row.repeats_equal),
+        "failures": dict(row.failures),
+    }
+
+
+def _range(samples: Spread) -> list[float]:
+    return [samples.low, samples.high]
+
+
+def _longest(times: Times) -> list[dict[str, Any]]:
+    return [asdict(kernel) for kernel in times.kernels[:_KERNELS_KEPT]]
+
+
+def _finite(error: float) -> float | None:
+    """JSON has no NaN: the error of a result that is not finite is null."""
+    return error if math.isfinite(error) else None
+
+
+def write_document(path: Path, content: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def versions_of(implementations: Sequence[Implementation]) -> dict[str, str]:
+    """What took part, by name."""
+    found = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cuda": str(torch.version.cuda),
+        OURS_NAME: package_version(OURS_NAME),
+    }
+    for implementation in implementations:
+        found |= implementation.versions()
+    return found
+
+
+def commit_of(root: Path) -> str:
+    """The commit that is checked out in ``root``, with ``+`` where files differ from it; ``unknown`` outside git."""
+    try:
+        head, changes = (_git(root, *words) for words in (("rev-parse", "HEAD"), ("status", "--porcelain")))
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return head + ("+" if changes else "")
+
+
+def _git(root: Path, *words: str) -> str:
+    done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=True)
+    return done.stdout.strip()

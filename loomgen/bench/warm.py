@@ -1,0 +1,140 @@
+"""Compiling what peers compile at their first call, many processes at a time: ``python -m loomgen.bench.warm``.
+
+What is compiled stays in the disk caches of Triton and its like; nothing that is chosen by timing is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import torch
+
+from loomgen.bench.gpu import DEVICE
+from loomgen.bench.implementations import peer_named
+from loomgen.bench.inputs import make_inputs
+from loomgen.bench.workloads import Case, Layout, Suite, select
+
+_TUNED_PARTS = {"fla": 3, "attn_gym": 2}
+"""Processes that share the configurations of a peer's kernels between them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One process: ``part`` of ``parts`` of the configurations of the kernels that a peer runs on ``cases``."""
+
+    peer: str
+    part: int
+    parts: int
+    cases: tuple[Case, ...]
+
+    def command(self) -> list[str]:
+        rows = [f"{case.suite.value}:{case.key}" for case in self.cases]
+        words = (self.peer, str(self.part), str(self.parts), *rows)
+        return [sys.executable, "-m", "loomgen.bench.warm", *words]
+
+
+def jobs(peers: Sequence[str], cases: Sequence[Case]) -> list[Job]:
+    """The processes that compile, between them, what ``cases`` need of ``peers``: kernels depend on heads and layout
+    above all."""
+    groups: dict[tuple[int, int, Layout], list[Case]] = {}
+    for case in cases:
+        work = case.workload
+        groups.setdefault((work.key_heads, work.value_heads, work.layout), []).append(case)
+    return [
+        Job(peer=peer, part=part, parts=parts, cases=tuple(group))
+        for peer in peers
+        for parts in (_TUNED_PARTS.get(peer, 1),)
+        for group in groups.values()
+        for part in range(parts)
+    ]
+
+
+class Compilations:
+    """Processes that run ``wanted``, from construction on; none of them outlives the ``with`` that it is used in."""
+
+    def __init__(self, wanted: Sequence[Job]) -> None:
+        """What FLA chooses among configurations is timed here under load: it is not kept."""
+        environ = {**os.environ, "FLA_CACHE_RESULTS": "0"}
+        self._running = [subprocess.Popen(job.command(), env=environ) for job in wanted]
+
+    def __enter__(self) -> Compilations:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._running:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+    def unfinished(self, deadline: float) -> int:
+        """Waits until ``deadline`` of the monotonic clock; how many have failed or are not done by then."""
+        codes = [_exit_code(process, deadline) for process in self._running]
+        return sum(code != 0 for code in codes)
+
+
+def _exit_code(process: subprocess.Popen[bytes], deadline: float) -> int | None:
+    """None where it still runs at ``deadline``."""
+    try:
+        return process.wait(max(0.1, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def compile_kernels(job: Job) -> None:
+    """Makes the calls of ``job`` once, with every ``parts``-th configuration of each tuned kernel."""
+    peer = peer_named(job.peer)
+    peer.require()
+    if job.parts > 1:
+        _share_tuning(job.part, job.parts)
+    with torch.no_grad():
+        for case in job.cases:
+            x = make_inputs(case, DEVICE)
+            for final in (False, True):
+                peer.bind(x, final)()
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+
+
+def share(configurations: Sequence[Any], part: int, parts: int) -> list[Any]:
+    """Every ``parts``-th from ``part`` on; never none."""
+    return list(configurations[part::parts]) or list(configurations[:1])
+
+
+def _share_tuning(part: int, parts: int) -> None:
+    """Makes Triton's autotuner try this process's share, and run each once instead of timing it."""
+    tuner = import_module("triton.runtime.autotuner").Autotuner
+    all_of = tuner.prune_configs
+    tuner.prune_configs = lambda self, arguments: share(list(all_of(self, arguments)), part, parts)
+    tuner.do_bench = property(lambda self: _run_once)
+
+
+def _run_once(call: Callable[[], object], quantiles: Sequence[float]) -> list[float]:
+    """In place of timing: any order of the configurations will do."""
+    call()
+    return [0.0] * len(quantiles)
+
+
+def parse_job(words: Sequence[str]) -> Job:
+    """The job whose command ends in ``words``."""
+    parser = argparse.ArgumentParser(prog="loomgen.bench.warm", description="Compile a peer's kernels.")
+    parser.add_argument("peer")
+    parser.add_argument("part", type=int)
+    parser.add_argument("parts", type=int)
+    parser.add_argument("rows", nargs="+", help="suite:key")
+    options = parser.parse_args(words)
+    by_row = {f"{case.suite.value}:{case.key}": case for case in select(tuple(Suite))}
+    return Job(
+        peer=options.peer, part=options.part, parts=options.parts, cases=tuple(by_row[row] for row in options.rows)
+    )
+
+
+if __name__ == "__main__":
+    compile_kernels(parse_job(sys.argv[1:]))

@@ -1,0 +1,96 @@
+"""``loomgen::gdn_forward``: the forward as an operator of torch, so that torch.compile sees one opaque call.
+
+Its kernel for CUDA is :mod:`~loomgen.ops.device`, that for the CPU the emulator.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from loomgen.ops.arguments import Arguments, check_no_gradients, check_scale, check_tensors
+from loomgen.ops.checks import checked_lengths
+from loomgen.ops.device import device_forward
+from loomgen.ops.forward import forward
+from loomgen.ops.library import check_backend, library_of
+from loomgen.ops.packed import state_shape
+
+_NAME = "gdn_forward"
+_SCHEMA = (
+    f"{_NAME}(Tensor q, Tensor k, Tensor v, Tensor? g, Tensor beta, float? scale, Tensor? initial_state, "
+    "bool output_final_state, bool normalise, bool state_v_first, Tensor? cu_seqlens, Tensor? cu_seqlens_cpu, "
+    "Tensor? chunk_indices, bool checked) -> Tensor[]"
+)
+"""The fields of Arguments in their order, then ``checked``. Returns ``o`` and, on request, the final state: a list,
+since a schema has no results that may be left out."""
+
+
+def gdn_forward(call: Arguments, checked: bool) -> tuple[Tensor, Tensor | None]:
+    """The operator on a GPU's tensors; ``checked`` looks at every offset and gate, which waits for the GPU."""
+    tensors = call.tensors()
+    check_tensors(tensors)
+    check_tensors(call.offsets())
+    check_backend("cuda", call.q.device)
+    check_scale(call.scale)
+    check_no_gradients(tensors)
+    results = _OPERATOR(
+        call.q,
+        call.k,
+        call.v,
+        call.g,
+        call.beta,
+        call.scale,
+        call.initial_state,
+        call.output_final_state,
+        call.normalise,
+        call.state_v_first,
+        call.cu_seqlens,
+        call.cu_seqlens_cpu,
+        call.chunk_indices,
+        checked,
+    )
+    return results[0], results[1] if call.output_final_state else None
+
+
+def _on_gpu(*values: Any) -> list[Tensor]:
+    *fields, checked = values
+    call = Arguments(*fields)
+    if checked or not call.q.is_cuda:
+        checked_lengths(call, "cuda", checked)
+    return _results(*device_forward(call.q.get_device()).run(call))
+
+
+def _on_cpu(*values: Any) -> list[Tensor]:
+    *fields, checked = values
+    call = Arguments(*fields)
+    return _results(*forward(call, checked_lengths(call, None, checked), library_of(None)))
+
+
+def _results(o: Tensor, final: Tensor | None) -> list[Tensor]:
+    return [o] if final is None else [o, final]
+
+
+def _shapes(*values: Any) -> list[Tensor]:
+    """What the operator returns, without contents: results are contiguous, however ``v`` lies."""
+    call = Arguments(*values[:-1])
+    n_sequences = call.q.shape[0] if call.cu_seqlens is None else call.cu_seqlens.shape[0] - 1
+    o = torch.empty(call.v.shape, dtype=call.v.dtype, device=call.v.device)
+    shape = state_shape(call, n_sequences)
+    return [o] if shape is None else [o, torch.empty(shape, dtype=torch.float32, device=call.v.device)]
+
+
+def _define() -> torch.library.Library:
+    library = torch.library.Library("loomgen", "FRAGMENT")  # type: ignore[no-untyped-call]
+    library.define(_SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))  # type: ignore[no-untyped-call]
+    library.impl(_NAME, _on_gpu, "CUDA")  # type: ignore[no-untyped-call]
+    library.impl(_NAME, _on_cpu, "CPU")  # type: ignore[no-untyped-call]
+    torch.library.register_fake(f"loomgen::{_NAME}", _shapes, lib=library)
+    return library
+
+
+_LIBRARY = _define()
+"""The operator is defined for as long as this lives."""
+
+_OPERATOR = torch.ops.loomgen.gdn_forward.default

@@ -1,0 +1,374 @@
+"""Run the operator on the first GPU: compared with float64, repeated, recorded, and timed on the host.
+
+    python -m tools.gpu_operator --out DIR --commit COMMIT
+
+Needs torch for CUDA, cuda-bindings, pydantic, nvcc, ninja and, for the emulator, g++. Writes
+DIR/operator.<card>.json and prints a table. Exit codes: 0 all checks hold, 1 not, 2 could not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from loomgen import golden
+from loomgen.conformance.evidence import Card, first_card, versions
+from loomgen.errors import LoomgenError
+from loomgen.ops import chunk_gated_delta_rule
+from loomgen.ops.dispatch import FAMILY
+from loomgen.runtime.cubins import CubinStore
+from loomgen.runtime.driver import CudaDriver
+from loomgen.runtime.kernels import DeviceKernels
+from loomgen.toolchain.find import NVCC, find_tool, tool_version
+from loomgen.verify.op import CASES, OP_BOUND, OpCase, golden_op, op_inputs
+from loomgen.verify.problem import same_bits
+from loomgen.verify.stages import relative_l2
+
+GPU = torch.device("cuda", 0)
+CPU = torch.device("cpu")
+
+N_REPEATS = 100
+N_TIMED = 200
+N_NEW_LENGTHS = 20
+HOST_MICROSECONDS = 80.0
+
+LARGE = (
+    OpCase(name="8 documents of 4,165 tokens", lengths=(1024, 0, 1, 63, 2048, 65, 900, 64), heads=(4, 8)),
+    OpCase(name="2 x 2048, 16/32 heads", lengths=(2048, 2048), heads=(16, 32), packed=False),
+    OpCase(name="head dim 64, f16, views, 3,000 tokens", lengths=(2000, 1000), heads=(4, 4), head_dim=64,
+           dtype=torch.float16, views=True, state_v_first=True),
+)  # fmt: skip
+"""Too long for the recurrence on a CPU; the GPU computes that in float64 as well."""
+
+RAGGED = CASES[0]
+REPEATED = (
+    RAGGED,
+    next(case for case in CASES if case.views),
+    next(case for case in CASES if case.slack),
+    OpCase(name="head dim 64, f16, bf16 beta", lengths=(0, 129, 65), head_dim=64, dtype=torch.float16,
+           step=torch.bfloat16),
+)  # fmt: skip
+TIMED = (
+    RAGGED,
+    OpCase(name="1 x 4096, 4/12 heads", lengths=(4096,), heads=(4, 12), packed=False),
+    OpCase(name="4 x 4096 packed, 16/32 heads", lengths=(4096,) * 4, heads=(16, 32)),
+)
+EXACT = (
+    OpCase(name="head dim 128, bf16", lengths=(0, 15, 64, 65, 200), heads=(2, 4), normalise=False),
+    OpCase(name="head dim 64, f16, beta bf16", lengths=(130, 7), head_dim=64, dtype=torch.float16, normalise=False,
+           step=torch.bfloat16, state_v_first=True),
+)  # fmt: skip
+EXACT_SCALE = 0.25
+
+_OK, _FAILED, _COULD_NOT_RUN = 0, 1, 2
+
+Results = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One check of one case: what was ``measured``, by name, and what bounds it."""
+
+    check: str
+    case: str
+    measured: Mapping[str, float]
+    bound: float | None
+    ok: bool
+
+
+def moved(tensors: dict[str, Tensor | None], device: torch.device) -> dict[str, Tensor | None]:
+    """The tensors on ``device`` with the strides and the sharing of memory that they have."""
+    memories: dict[int, Tensor] = {}
+
+    def move(x: Tensor) -> Tensor:
+        storage = x.untyped_storage()
+        if storage.data_ptr() not in memories:
+            flat = torch.empty(0, dtype=torch.uint8).set_(storage)
+            memories[storage.data_ptr()] = flat.to(device, copy=True)
+        memory = memories[storage.data_ptr()].view(x.dtype)
+        return memory.as_strided(x.shape, x.stride(), x.storage_offset())
+
+    return {name: None if x is None else move(x) for name, x in tensors.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A case with its tensors, by the operator's names, and the other arguments."""
+
+    case: OpCase
+    tensors: dict[str, Tensor | None]
+    options: dict[str, Any]
+
+    def run(self, **changes: Any) -> Results:
+        """``o`` and the final state."""
+        o, final = chunk_gated_delta_rule(**{**self.tensors, **self.options, **changes})
+        assert final is not None
+        return o, final
+
+    def on(self, device: torch.device) -> Call:
+        host = self.tensors["cu_seqlens"]
+        options = {**self.options, "cu_seqlens_cpu": host}
+        return replace(self, tensors=moved(self.tensors, device), options=options)
+
+
+def make_call(case: OpCase, seed: int = 0) -> Call:
+    """On the CPU."""
+    inputs = op_inputs(case, seed)
+    names = ("q", "k", "v", "g", "beta", "initial_state", "cu_seqlens")
+    options = {
+        "output_final_state": True,
+        "use_qk_l2norm_in_kernel": case.normalise,
+        "state_v_first": case.state_v_first,
+    }
+    return Call(case=case, tensors={name: getattr(inputs, name) for name in names}, options=options)
+
+
+def make_exact_call(case: OpCase, seed: int = 0) -> Call:
+    """One whose sums are exact in any order: small integers, no decay; keys are signed unit vectors, steps 0 or 1, so
+    that a column of the state is replaced or kept, and the state stays as small as the values.
+    """
+    call = make_call(case, seed)
+    random = torch.Generator().manual_seed(seed)
+
+    def integers(like: Tensor, most: int) -> Tensor:
+        return torch.randint(-most, most + 1, like.shape, generator=random).to(like.dtype)
+
+    given = {name: x for name, x in call.tensors.items() if x is not None}
+    q, k, v, state = (given[name] for name in ("q", "k", "v", "initial_state"))
+    places = torch.randint(k.shape[-1], k.shape[:-1], generator=random)
+    signs = 2 * torch.randint(2, k.shape[:-1], generator=random) - 1
+    exact = {
+        "q": integers(q, 1),
+        "k": (torch.nn.functional.one_hot(places, k.shape[-1]) * signs[..., None]).to(k.dtype),
+        "v": integers(v, 3),
+        "g": torch.zeros_like(given["g"]),
+        "beta": integers(given["beta"], 1).abs(),
+        "initial_state": integers(state, 3),
+    }
+    return replace(call, tensors={**call.tensors, **exact}, options={**call.options, "scale": EXACT_SCALE})
+
+
+def same(a: Results, b: Results) -> bool:
+    """Equal bit by bit."""
+    return all(same_bits(x.cpu().contiguous(), y.cpu().contiguous()) for x, y in zip(a, b, strict=True))
+
+
+def expected(call: Call) -> Results:
+    """The recurrence in float64: on the CPU for small cases, else on the GPU."""
+    if call.case not in LARGE:
+        return golden_op(call.case, op_inputs(call.case, 0))
+    given = {**moved(call.tensors, GPU), "cu_seqlens": call.tensors["cu_seqlens"]}
+    with GPU:
+        return golden.recurrent_gated_delta_rule(
+            **given,  # type: ignore[arg-type]
+            use_qk_l2norm=call.case.normalise,
+            state_v_first=call.case.state_v_first,
+        )
+
+
+def accuracy(case: OpCase) -> Row:
+    """Relative L2 errors against float64; the lengths are read back from the GPU, and every value is checked."""
+    call = make_call(case)
+    results = call.on(GPU).run(cu_seqlens_cpu=None, checked=True)
+    pairs = zip(("o", "final_state"), results, expected(call), strict=True)
+    errors = {name: relative_l2(found.cpu(), wanted.cpu()) for name, found, wanted in pairs}
+    return Row(
+        check="float64", case=case.name, measured=errors, bound=OP_BOUND, ok=all(e <= OP_BOUND for e in errors.values())
+    )
+
+
+def spoil_free_memory() -> None:
+    """Leaves NaNs in memory that the next allocations get, small and large."""
+    sizes = [2**n for n in (7, 12, 16, 18, 20, 22, 25) for _ in range(8)]
+    held = [torch.full((size,), float("nan"), device=GPU) for size in sizes]
+    del held
+
+
+def repeats(case: OpCase) -> Row:
+    call = make_call(case).on(GPU)
+    first = call.run()
+    different = 0
+    for _ in range(N_REPEATS):
+        spoil_free_memory()
+        different += not same(first, call.run())
+    return Row(
+        check="repeats", case=case.name, measured={"different": different, "of": N_REPEATS}, bound=0, ok=not different
+    )
+
+
+def alone(case: OpCase) -> Row:
+    """Each sequence by itself against the same sequence in the pack."""
+    call = make_call(case).on(GPU)
+    o, final = call.run()
+    different = 0
+    for n, (begin, end) in enumerate(pairwise((0, *accumulate(case.lengths)))):
+        part = {name: x[:, begin:end] for name in ("q", "k", "v", "g", "beta") if (x := call.tensors[name]) is not None}
+        state = call.tensors["initial_state"]
+        found = call.run(
+            **part,
+            initial_state=None if state is None else state[n : n + 1],
+            cu_seqlens=None,
+            cu_seqlens_cpu=None,
+        )
+        different += not same(found, (o[:, begin:end], final[n : n + 1]))
+    measured = {"different": different, "of": len(case.lengths)}
+    return Row(check="alone", case=case.name, measured=measured, bound=0, ok=not different)
+
+
+def graph(case: OpCase) -> Row:
+    """A recorded call, replayed after its inputs were overwritten, against calls that are not recorded."""
+    call, others = make_call(case).on(GPU), make_call(case, seed=1).on(GPU)
+    wanted = others.run()
+    call.run()
+    torch.cuda.synchronize()
+    recorded = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(recorded):
+        results = call.run()
+    for name in ("q", "k", "v", "g", "beta", "initial_state"):
+        x, y = call.tensors[name], others.tensors[name]
+        if x is not None and y is not None:
+            x.copy_(y)
+    different = 0
+    for _ in range(3):
+        recorded.replay()
+        torch.cuda.synchronize()
+        different += not same(results, wanted)
+    return Row(check="graph", case=case.name, measured={"different": different, "of": 3}, bound=0, ok=not different)
+
+
+def streams(case: OpCase) -> Row:
+    """Two streams at once, each with its own inputs and both through one plan, against one stream."""
+    calls = [make_call(case, seed).on(GPU) for seed in (0, 1)]
+    wanted = [call.run() for call in calls]
+    torch.cuda.synchronize()
+    lanes = [torch.cuda.Stream(GPU) for _ in calls]  # type: ignore[no-untyped-call]
+    found: list[list[Results]] = [[], []]
+    for _ in range(20):
+        for call, lane, results in zip(calls, lanes, found, strict=True):
+            with torch.cuda.stream(lane):
+                results.append(call.run())
+    torch.cuda.synchronize()
+    different = sum(not same(x, y) for results, y in zip(found, wanted, strict=True) for x in results)
+    return Row(check="streams", case=case.name, measured={"different": different, "of": 40}, bound=0, ok=not different)
+
+
+def emulator(case: OpCase, arch: str) -> Row:
+    """Elements that differ from the emulator's, on inputs whose sums are exact."""
+    call = make_exact_call(case)
+    wanted, found = call.run(backend=f"emulate:{arch}"), call.on(GPU).run()
+    different = sum(int((x != y.cpu()).sum()) for x, y in zip(wanted, found, strict=True))
+    ok = same(found, wanted)
+    return Row(check="emulator", case=case.name, measured={"different": different}, bound=0, ok=ok)
+
+
+def microseconds(call: Callable[[], object]) -> float:
+    """Until ``call`` returns, with nothing queued before it."""
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    return 1e6 * (time.perf_counter() - start)
+
+
+def host_time(case: OpCase) -> Row:
+    """Of a warm call; and of a call whose lengths are new, for which a plan is made."""
+    call = make_call(case).on(GPU)
+    call.run()
+    times = sorted(microseconds(call.run) for _ in range(N_TIMED))
+    measured = {"median_us": statistics.median(times), "p10_us": times[N_TIMED // 10], "p90_us": times[-N_TIMED // 10]}
+    if case.packed:
+        measured["new_lengths_us"] = statistics.median(new_lengths(call))
+    ok = measured["median_us"] <= HOST_MICROSECONDS
+    return Row(check="host time", case=case.name, measured=measured, bound=HOST_MICROSECONDS, ok=ok)
+
+
+def new_lengths(call: Call) -> Iterator[float]:
+    """The times of calls that each have one token less in their last sequence than the one before."""
+    host = call.options["cu_seqlens_cpu"].clone()
+    for _ in range(N_NEW_LENGTHS):
+        host[-1] -= 1
+        given = {"cu_seqlens": host.to(GPU), "cu_seqlens_cpu": host}
+        yield microseconds(lambda given=given: call.run(**given))  # type: ignore[misc]
+
+
+def built_kernels() -> DeviceKernels:
+    """The GPU's kernels, all of the operator's built at once."""
+    kernels = DeviceKernels(0, CudaDriver(), CubinStore())
+    kernels.prepare([kernel for kernel in kernels.registry.kernels if kernel.family == FAMILY])
+    return kernels
+
+
+def checks(arch: str) -> Iterator[Callable[[], Row]]:
+    for case in (*CASES, *LARGE):
+        yield lambda case=case: accuracy(case)  # type: ignore[misc]
+    for check in (repeats, alone):
+        for case in REPEATED:
+            yield lambda check=check, case=case: check(case)  # type: ignore[misc]
+    for check in (graph, streams):
+        yield lambda check=check: check(RAGGED)  # type: ignore[misc]
+    for case in EXACT:
+        yield lambda case=case: emulator(case, arch)  # type: ignore[misc]
+    for case in TIMED:
+        yield lambda case=case: host_time(case)  # type: ignore[misc]
+
+
+def line(row: Row) -> str:
+    measured = ", ".join(f"{name} {value:.4g}" for name, value in row.measured.items())
+    return f"{row.check:<10} {row.case:<40} {measured:<60} {'ok' if row.ok else 'FAILED'}"
+
+
+def write_document(out: Path, card: Card, commit: str, rows: Sequence[Row]) -> None:
+    used = {
+        **versions(tool_version(find_tool(NVCC)), tool_version(Path("g++"))),
+        "torch": torch.__version__,
+        "cores": str(os.cpu_count()),
+    }
+    document = {
+        "card": card.name,
+        "driver": card.driver,
+        "clocks": dict(card.clocks),
+        "versions": used,
+        "commit": commit,
+        "command": f"python -m tools.gpu_operator --out {out} --commit {commit}",
+        "rows": [asdict(row) for row in rows],
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"operator.{card.slug}.json"
+    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="gpu_operator", description="The operator on the first GPU.")
+    parser.add_argument("--out", type=Path, default=Path("build"), help="folder for the document")
+    parser.add_argument("--commit", required=True, help="the commit that runs, for the document")
+    options = parser.parse_args(arguments)
+    rows = []
+    try:
+        card = first_card()
+        kernels = built_kernels()
+        for check in checks(kernels.target.name):
+            rows.append(check())
+            print(line(rows[-1]), flush=True)
+        write_document(options.out, card, options.commit, rows)
+    except (LoomgenError, OSError, subprocess.CalledProcessError) as error:
+        print(error, file=sys.stderr)
+        return _COULD_NOT_RUN
+    n_failed = sum(not row.ok for row in rows)
+    print(f"{len(rows)} checks, {n_failed} failed")
+    return _FAILED if n_failed else _OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())
