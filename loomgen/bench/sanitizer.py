@@ -84,7 +84,7 @@ class SmallForward:
 
 def small_forwards() -> tuple[SmallForward, ...]:
     """Between them every stage and, through the number of sequences, every variant of the state scan."""
-    few, some, many = (0, 15, 64, 65, 130), (1, 70) * 9, (3, 66, 1, 64) * 10
+    few, some, many = (0, 15, 64, 65, 130), (1, 70, 1) * 3, (3, 66, 1, 64) * 10
     bf16, f16 = torch.bfloat16, torch.float16
     return (
         SmallForward(lengths=few, head_dim=128, activation=bf16),
@@ -111,6 +111,9 @@ def sanitize(
 def _start(sanitizer: Path, tool: SanitizerTool) -> subprocess.Popen[str]:
     """Each tensor is an allocation of its own there, so that a step past its end is seen."""
     command = [str(sanitizer), "--tool", tool, "--error-exitcode", _ERROR_EXIT_CODE]
+    if tool == "memcheck":
+        # cuda.bindings asks the driver for every function it knows of, newer ones too, which is no error of a kernel
+        command += ["--report-api-errors", "no"]
     command += ["--target-processes", "application-only", sys.executable, "-m", "loomgen.bench.sanitizer"]
     environ = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     return subprocess.Popen(

@@ -76,6 +76,7 @@ def _tell(report: Report, root: Path) -> None:
     assert report.failure is not None
     text = to_file(report.failure.case)
     path = root / _MISMATCH_FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     outcome = report.failure.outcome
     typer.echo(f"error: {outcome.kind}: {outcome.message}\n{text}written to {_MISMATCH_FILE.as_posix()}", err=True)

@@ -24,7 +24,7 @@ ROUND = 50
 """Cases compiled into one library."""
 _PROCESSES = 2
 _SEED_STRIDE = 1_000_003
-_MOST_TRIALS = 150
+_TRIALS = 150
 """Candidates that a shrink may compile: each costs most of a second."""
 
 
@@ -50,9 +50,15 @@ class Report:
 
 
 def fuzz(
-    count: int, run_seed: int, cache: Path, on_progress: Callable[[int, int], None] = lambda done, total: None
+    count: int,
+    run_seed: int,
+    cache: Path,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    *,
+    trials: int = _TRIALS,
 ) -> Report:
-    """Checks ``count`` cases of ``run_seed`` and shrinks the first failure. ``cache`` holds compiled libraries.
+    """Checks ``count`` cases of ``run_seed`` and shrinks the first failure, for which ``trials`` candidates may be
+    compiled. ``cache`` holds compiled libraries.
 
     Raises EmulatorBuildError where there is no g++.
     """
@@ -62,7 +68,7 @@ def fuzz(
         outcomes += found
         on_progress(len(outcomes), count)
     failed = next((at for at, outcome in enumerate(outcomes) if outcome.verdict is Verdict.FAILED), None)
-    failure = None if failed is None else _shrink(run_seed, failed, count, outcomes[failed], cache)
+    failure = None if failed is None else _shrink(run_seed, failed, count, outcomes[failed], cache, trials)
     return _report(outcomes, failure)
 
 
@@ -138,6 +144,7 @@ class _Trials:
     best: Failure
     cache: Path
     skip: int
+    most: int
     known: dict[Case, bool] = field(default_factory=dict)
 
     def __call__(self, case: Case) -> None:
@@ -152,7 +159,7 @@ class _Trials:
     def _fails(self, case: Case) -> bool:
         if case == self.best.case:
             return True
-        if len(self.known) > _MOST_TRIALS:
+        if len(self.known) > self.most:
             return False
         (outcome,) = check_cases([case], self.cache)
         fails = outcome.verdict is Verdict.FAILED and outcome.kind == self.wanted
@@ -165,12 +172,13 @@ def _size(case: Case) -> tuple[int, int, str]:
     return len(case.text.splitlines()), len(case.text), case.text
 
 
-def _shrink(run_seed: int, failed: int, count: int, outcome: Outcome, cache: Path) -> Failure:
+def _shrink(run_seed: int, failed: int, count: int, outcome: Outcome, cache: Path, most: int) -> Failure:
     """The ``failed``-th case of all, made smaller."""
     number, at = divmod(failed, ROUND)
     size = min(ROUND, count - number * ROUND)
     case = draw_round(run_seed, number, size)[at]
-    trials = _Trials(wanted=outcome.kind, best=Failure(case=case, outcome=outcome), cache=cache, skip=at)
+    first = Failure(case=case, outcome=outcome)
+    trials = _Trials(wanted=outcome.kind, best=first, cache=cache, skip=at, most=most)
     with suppress(_StillFails):
         _explore(run_seed, number, size, trials, shrinks=True)
     return trials.best

@@ -56,10 +56,8 @@ def chunk_gated_delta_rule(
     Views of any stride may be passed; no input is written. Raises, before anything runs, TypeError and ValueError
     that name the argument, its value and what was expected, and NotImplementedError for what is not supported yet.
     """
-    _refuse_flags(use_beta_sigmoid_in_kernel, allow_neg_eigval, cp_context)
+    _refuse_flags(use_beta_sigmoid_in_kernel, allow_neg_eigval, cp_context, chunk_size)
     _refuse_gate_options(use_gate_in_kernel, A_log, dt_bias)
-    if chunk_size != CHUNK:
-        raise ValueError(f"chunk_size: {chunk_size}, expected {CHUNK}")
     arguments = Arguments(
         q=q, k=k, v=v, g=g, beta=beta, scale=scale, initial_state=initial_state,
         output_final_state=bool(output_final_state), normalise=bool(use_qk_l2norm_in_kernel),
@@ -71,8 +69,10 @@ def chunk_gated_delta_rule(
     return forward(arguments, checked_lengths(arguments, backend, checked), library_of(backend))
 
 
-def _refuse_flags(use_beta_sigmoid: bool, allow_neg_eigval: bool, cp_context: object | None) -> None:
+def _refuse_flags(use_beta_sigmoid: bool, allow_neg_eigval: bool, cp_context: object | None, chunk_size: int) -> None:
     """No flag is ignored: what has no kernel yet is refused."""
+    if chunk_size != CHUNK:
+        raise ValueError(f"chunk_size: {chunk_size}, expected {CHUNK}")
     if allow_neg_eigval and not use_beta_sigmoid:
         raise ValueError("allow_neg_eigval: True, expected False without use_beta_sigmoid_in_kernel")
     if allow_neg_eigval:

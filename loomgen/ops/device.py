@@ -68,7 +68,7 @@ class ForwardPlan:
     def run(self, call: Arguments) -> tuple[Tensor, Tensor | None]:
         """Launches on the current stream. Allocates ``o``, the final state, the workspace and ``copied`` inputs."""
         v, device = call.v, call.q.device
-        o = torch.empty(v.shape, dtype=v.dtype, device=device)
+        o = v.new_empty(v.shape)
         if self.n_used < self.n_tokens:
             o[:, self.n_used :].zero_()
         shape = self.state_shape

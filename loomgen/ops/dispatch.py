@@ -27,8 +27,11 @@ ScanVariant = Literal["r32k2", "r32k1", "r64k1"]
 
 _NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
 
-_ONE_WAVE = 264
-"""Blocks of a scan that a large GPU holds at once: two on each of 132 multiprocessors. Decides speed, never bits."""
+_MULTIPROCESSORS = 132
+"""Of the GPU that the choice of the scan is made for. Decides speed, never bits."""
+
+_IDLE_SHARE = 0.4
+"""Multiprocessors without a block at which the wider blocks of r64k1 stop paying."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +61,14 @@ class ForwardKernels:
 def scan_variant(shape: CallShape) -> ScanVariant:
     """The variant of the state scan; all of them give the same bits.
 
-    While blocks of 32 rows all fit the GPU at once, a step's latency counts: r32k2 puts two groups of warps on it.
-    Beyond that throughput counts, and the exchange between the groups is in the way: r32k1. Once blocks of 64 rows
-    fill the GPU as well: r64k1, which reads keys and w half as often.
+    r32k2 puts two groups of warps on a step, which pays while its blocks have a multiprocessor each: then a step's
+    latency is what counts. r64k1 reads keys and w half as often as the others and wins once its blocks fill most of the
+    GPU. r32k1 stands between them. `docs/evidence/scan_variants.h200.json` has the times.
     """
     rows = shape.n_sequences * shape.value_heads * shape.head_dim
-    if rows <= 32 * _ONE_WAVE:
+    if rows <= 32 * _MULTIPROCESSORS:
         return "r32k2"
-    return "r32k1" if rows < 64 * _ONE_WAVE else "r64k1"
+    return "r32k1" if rows < 64 * (1 - _IDLE_SHARE) * _MULTIPROCESSORS else "r64k1"
 
 
 def select(registry: Registry, shape: CallShape, variant: ScanVariant | None = None) -> ForwardKernels:

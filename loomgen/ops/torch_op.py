@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from loomgen.ops.arguments import Arguments, check_no_gradients, check_scale, check_tensors
 from loomgen.ops.checks import checked_lengths
@@ -28,14 +29,28 @@ since a schema has no results that may be left out."""
 
 
 def gdn_forward(call: Arguments, checked: bool) -> tuple[Tensor, Tensor | None]:
-    """The operator on a GPU's tensors; ``checked`` looks at every offset and gate, which waits for the GPU."""
-    tensors = call.tensors()
-    check_tensors(tensors)
-    check_tensors(call.offsets())
+    """The operator on a GPU's tensors; ``checked`` looks at every offset and gate, which waits for the GPU.
+
+    Where nobody watches torch's dispatcher its kernel is called as it is, which saves the detour through it.
+    """
     check_backend("cuda", call.q.device)
     check_scale(call.scale)
-    check_no_gradients(tensors)
-    results = _OPERATOR(
+    try:
+        _refuse_gradients(call)
+        o, *final = _dispatched(call, checked) if _is_watched(call.q) else _run(call, checked)
+    except (AttributeError, RuntimeError):
+        check_tensors({**call.tensors(), **call.offsets()})
+        raise
+    return o, final[0] if final else None
+
+
+def _is_watched(q: Tensor) -> bool:
+    """Whether something wants to see the operator: a compiler, a mode such as fake tensors, a tensor subclass."""
+    return torch.compiler.is_compiling() or type(q) is not Tensor or _get_current_dispatch_mode() is not None
+
+
+def _dispatched(call: Arguments, checked: bool) -> list[Tensor]:
+    results: list[Tensor] = _OPERATOR(
         call.q,
         call.k,
         call.v,
@@ -51,12 +66,30 @@ def gdn_forward(call: Arguments, checked: bool) -> tuple[Tensor, Tensor | None]:
         call.chunk_indices,
         checked,
     )
-    return results[0], results[1] if call.output_final_state else None
+    return results
+
+
+def _refuse_gradients(call: Arguments) -> None:
+    if not torch.is_grad_enabled():
+        return
+    g, state = call.g, call.initial_state
+    if (
+        call.q.requires_grad
+        or call.k.requires_grad
+        or call.v.requires_grad
+        or call.beta.requires_grad
+        or (g is not None and g.requires_grad)
+        or (state is not None and state.requires_grad)
+    ):
+        check_no_gradients(call.tensors())
 
 
 def _on_gpu(*values: Any) -> list[Tensor]:
     *fields, checked = values
-    call = Arguments(*fields)
+    return _run(Arguments(*fields), checked)
+
+
+def _run(call: Arguments, checked: bool) -> list[Tensor]:
     if checked or not call.q.is_cuda:
         checked_lengths(call, "cuda", checked)
     return _results(*device_forward(call.q.get_device()).run(call))

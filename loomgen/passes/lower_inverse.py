@@ -13,6 +13,7 @@ fp32; powers of L are never formed, so nothing cancels or overflows that the inv
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from loomgen.errors import Span
@@ -26,7 +27,16 @@ _B = Index(name="b16", symbol="16", extent=BLOCK)
 
 
 def lower_inverse(program: Program) -> Program:
-    return replace(program, body=walk.map_blocks(program.body, _lower_block))
+    taken = frozenset(value.name for stmt in walk.statements(program.body) for value in walk.defined(stmt))
+    return replace(program, body=walk.map_blocks(program.body, lambda block: _lower_block(block, taken)))
+
+
+def _base(value: Value, taken: frozenset[str]) -> str:
+    """What the pieces of a value are named after: its name, or a longer one where the program has such names itself."""
+    base = value.name
+    while any(re.fullmatch(rf"{base}(\d+(_\w+)?|_tf32|_diag)", name) for name in taken):
+        base += "x"
+    return base
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +47,13 @@ class _Blocks:
     parts: tuple[Value, ...]
 
 
-def _lower_block(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _lower_block(block: tuple[Stmt, ...], taken: frozenset[str]) -> tuple[Stmt, ...]:
     inverses: dict[str, _Blocks] = {}
     values = frozenset(stmt.value for stmt in block if isinstance(stmt, Inverse))
     lowered: list[Stmt] = []
     for at, stmt in enumerate(block):
         if isinstance(stmt, Inverse):
-            statements, blocks = _lower(stmt)
+            statements, blocks = _lower(stmt, _base(stmt.value, taken))
             lowered.extend(statements)
             later = [reader for reader in walk.statements(block[at + 1 :]) if _reads(reader, stmt.value)]
             if all(_is_straight(reader, stmt.value, values) and reader in block for reader in later):
@@ -52,7 +62,10 @@ def _lower_block(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
                 lowered.append(Concat(value=stmt.value, parts=blocks.parts, text=stmt.text, span=stmt.span))
             continue
         read = next((blocks for blocks in inverses.values() if _reads(stmt, blocks.value)), None)
-        lowered.extend(_distribute(stmt, read) if read is not None and isinstance(stmt, Map) else [stmt])
+        if read is not None and isinstance(stmt, Map):
+            lowered.extend(_distribute(stmt, _base(stmt.value, taken), read))
+        else:
+            lowered.append(stmt)
     return tuple(lowered)
 
 
@@ -69,11 +82,11 @@ def _is_straight(stmt: Stmt, value: Value, inverses: frozenset[Value]) -> bool:
     return all(read.value == value and read.subs == subs for read in reads)
 
 
-def _lower(stmt: Inverse) -> tuple[list[Stmt], _Blocks]:
+def _lower(stmt: Inverse, base: str) -> tuple[list[Stmt], _Blocks]:
     i, j = stmt.value.indices
     text, span = stmt.text, stmt.span
-    rounded = Value(name=f"{stmt.value.name}_tf32", dtype=DType.TF32, indices=(i, j))
-    diagonal = Value(name=f"{stmt.value.name}_diag", dtype=DType.TF32, indices=(i, _B))
+    rounded = Value(name=f"{base}_tf32", dtype=DType.TF32, indices=(i, j))
+    diagonal = Value(name=f"{base}_diag", dtype=DType.TF32, indices=(i, _B))
     source = tile.Cast(x=stmt.source, dtype=DType.TF32, span=span)
     out: list[Stmt] = [
         Map(value=rounded, expr=source, text=text, span=span),
@@ -81,17 +94,17 @@ def _lower(stmt: Inverse) -> tuple[list[Stmt], _Blocks]:
     ]
     parts: list[Value] = []
     for r in range(i.extent // BLOCK):
-        statements, part = _block_row(stmt, r, parts, rounded, diagonal)
+        statements, part = _block_row(stmt, base, r, parts, rounded, diagonal)
         out.extend(statements)
         parts.append(part)
     return out, _Blocks(value=stmt.value, parts=tuple(parts))
 
 
 def _block_row(
-    stmt: Inverse, r: int, previous: list[Value], rounded: Value, diagonal: Value
+    stmt: Inverse, base: str, r: int, previous: list[Value], rounded: Value, diagonal: Value
 ) -> tuple[list[Stmt], Value]:
     """Statements for X_r^T and the value that holds it."""
-    j, text, span, base = stmt.value.indices[1], stmt.text, stmt.span, stmt.value.name
+    j, text, span = stmt.value.indices[1], stmt.text, stmt.span
     out: list[Stmt] = []
     total: TileRead | None = None
     for m, part in enumerate(previous):
@@ -135,13 +148,13 @@ def _identity_minus(r: int, j: Index, total: TileRead | None, span: Span) -> Exp
     return tile.Cast(x=identity, dtype=DType.TF32, span=span)
 
 
-def _distribute(stmt: Map, blocks: _Blocks) -> list[Stmt]:
+def _distribute(stmt: Map, base: str, blocks: _Blocks) -> list[Stmt]:
     """An element-wise reader of the inverse, block by block, then put together."""
     i, j = stmt.value.indices
     out: list[Stmt] = []
     parts: list[Value] = []
     for r, part in enumerate(blocks.parts):
-        value = Value(name=f"{stmt.value.name}{r}", dtype=stmt.value.dtype, indices=(j, _A))
+        value = Value(name=f"{base}{r}", dtype=stmt.value.dtype, indices=(j, _A))
         expr = walk.substitute_index(_replace_reads(stmt.expr, blocks.value, part, i, j), i, _A, BLOCK * r)
         out.append(Map(value=value, expr=expr, text=stmt.text, span=stmt.span))
         parts.append(value)

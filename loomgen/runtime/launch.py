@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from loomgen.runtime.resident import ResidentTables
 
 
 class PreparedLaunch:
-    """One kernel on one device with its parameters packed; ``block.slots`` patches them."""
+    """One kernel on one device with its parameters packed in ``block``."""
 
     __slots__ = (
         "_blocks",
@@ -82,15 +83,10 @@ class LaunchPlan:
         self._driver = kernels.driver
         self._on_device = kernels.driver.on(kernels.device)
         self._lock = threading.Lock()
-        position = {name: i for i, name in enumerate(self.names)}
-        self._patches: tuple[tuple[Any, int], ...] = tuple(
-            (launch.block.slots[name], position[name])
-            for launch in launches
-            for name in launch.pointers
-            if name in position
-        )
+        self._addresses: Any = (ctypes.c_uint64 * len(self.names))()
+        _share_addresses(self._launches, self.names, ctypes.addressof(self._addresses))
 
-    def run(self, addresses: Sequence[int]) -> None:
+    def run(self, addresses: list[int]) -> None:
         """Launches on torch's current stream of the device; ``addresses`` are those of ``names``.
 
         Allocates nothing and waits for nothing, so that a CUDA graph can record it. Raises DriverError.
@@ -101,10 +97,18 @@ class LaunchPlan:
                 self.captured = True
             else:
                 self._tables.used_on(stream)
-            for slot, i in self._patches:
-                slot.value = addresses[i]
+            self._addresses[:] = addresses
             for launch in self._launches:
                 launch.launch(stream)
+
+
+def _share_addresses(launches: Sequence[PreparedLaunch], names: Sequence[str], start: int) -> None:
+    """Lets all launches read the address of each of ``names`` in one word, so that a call writes it once."""
+    words = {name: start + i * ctypes.sizeof(ctypes.c_uint64) for i, name in enumerate(names)}
+    for launch in launches:
+        for name in launch.pointers:
+            if name in words:
+                launch.block.read_from(name, words[name])
 
 
 def prepare_plan(

@@ -52,7 +52,7 @@ class ParameterBlock:
     ``slots[name].value`` reads and writes a parameter in place; pointers are addresses, 0 for null.
     """
 
-    __slots__ = ("_memory", "_pointers", "address", "n_bytes", "slots")
+    __slots__ = ("_memory", "_names", "_pointers", "address", "n_bytes", "slots")
 
     def __init__(self, arguments: Sequence[ArgumentEntry], values: Mapping[str, Number]) -> None:
         places, n_bytes = fields(arguments)
@@ -64,8 +64,13 @@ class ParameterBlock:
         }
         for name, slot in self.slots.items():
             slot.value = values[name]
+        self._names = tuple(place.name for place in places)
         self._pointers = (ctypes.c_void_p * max(1, len(places)))(*(start + place.offset for place in places))
         self.address = ctypes.addressof(self._pointers)
+
+    def read_from(self, name: str, address: int) -> None:
+        """Launches read the parameter ``name`` at ``address`` from now on, and no longer in the block."""
+        self._pointers[self._names.index(name)] = address
 
     def __bytes__(self) -> bytes:
         return bytes(self._memory)[: self.n_bytes]

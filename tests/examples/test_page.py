@@ -15,7 +15,7 @@ def test_every_example_is_on_the_page() -> None:
 
 
 def test_quoted_statements_are_those_of_the_specs() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    blocks = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
     quoted = [line.strip() for block in blocks for line in block.splitlines() if line != "..."]
     written = {line.strip() for text in SPECS.values() for line in text.splitlines()}
     assert len(quoted) > 10

@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from loomgen.ops import chunk_gated_delta_rule
 from loomgen.ops.arguments import Arguments
+from loomgen.ops.torch_op import _is_watched
 from loomgen.verify import OpCase
 from loomgen.verify.op import op_inputs
 
@@ -106,6 +107,14 @@ def test_what_no_operand_may_be_is_said_first(
         spoil(given)
         with pytest.raises(error, match=f"^{message}"):
             Model()(*given)
+
+
+def test_plain_tensors_that_nobody_watches_need_no_dispatcher() -> None:
+    x = torch.zeros(2)
+    assert not _is_watched(x)
+    assert _is_watched(torch.nn.Parameter(x))
+    with FakeTensorMode():
+        assert _is_watched(x)
 
 
 def test_the_emulator_is_not_for_tensors_on_a_gpu() -> None:

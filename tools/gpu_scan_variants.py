@@ -1,0 +1,126 @@
+"""Time the variants of the state scan on the first GPU, over numbers of sequences and heads.
+
+    python -m tools.gpu_scan_variants --out DIR --commit SHA
+
+What `loomgen.ops.dispatch.scan_variant` goes by. Variants are interleaved, the L2 cache is flushed before each launch;
+medians. Writes DIR/scan_variants.json. Needs torch for CUDA, cuda-bindings, pydantic, nvcc and ninja.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from loomgen.bench.gpu import DEVICE, GpuTimer
+from loomgen.ops.dispatch import CHUNK, CallShape, ScanVariant, scan_variant, select
+from loomgen.registry import KernelEntry
+from loomgen.runtime.bind import Value
+from loomgen.runtime.cubins import CubinStore
+from loomgen.runtime.driver import CudaDriver
+from loomgen.runtime.kernels import DeviceKernels
+from loomgen.runtime.launch import LaunchPlan, prepare_plan
+from loomgen.runtime.resident import upload
+from loomgen.runtime.tables import window_tables
+
+VARIANTS: tuple[ScanVariant, ...] = ("r32k2", "r32k1", "r64k1")
+N_TOKENS = 16384
+SHAPES = (
+    (1, 8, 16),
+    (1, 16, 32),
+    (2, 8, 16),
+    (2, 10, 20),
+    (2, 16, 32),
+    (4, 8, 16),
+    (4, 16, 32),
+    (8, 16, 32),
+    (32, 16, 32),
+)
+"""Sequences, key heads and value heads."""
+HEAD_DIM = 128
+WARMUPS, CALLS = 3, 15
+
+
+def inputs(n_sequences: int, key_heads: int, value_heads: int) -> dict[str, Value]:
+    """Random tensors of the scan's arguments: keys of length one, w as short, gates of a mild decay."""
+    generator = torch.Generator(device=DEVICE).manual_seed(0)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator, device=DEVICE)
+
+    n_chunks = N_TOKENS // CHUNK
+    gates = torch.nn.functional.logsigmoid(normal(n_chunks, CHUNK, value_heads)) / 16
+    rows = (N_TOKENS, value_heads, HEAD_DIM)
+    return {
+        "kn": (normal(N_TOKENS, key_heads, HEAD_DIM) * HEAD_DIM**-0.5).bfloat16(),
+        "w": (normal(*rows) * HEAD_DIM**-0.5).bfloat16(),
+        "u": normal(*rows).bfloat16(),
+        "G": gates.cumsum(1).reshape(N_TOKENS, value_heads),
+        "h": torch.empty(n_chunks, value_heads, HEAD_DIM, HEAD_DIM, dtype=torch.bfloat16, device=DEVICE),
+        "v_new": torch.empty(*rows, dtype=torch.bfloat16, device=DEVICE),
+    }
+
+
+def plan(kernels: DeviceKernels, kernel: KernelEntry, given: dict[str, Value], n_sequences: int) -> LaunchPlan:
+    tables = window_tables([N_TOKENS // n_sequences] * n_sequences, CHUNK)
+    return prepare_plan(kernels, [kernel], given, upload(tables, DEVICE))
+
+
+def measure(kernels: DeviceKernels, timer: GpuTimer, shape: tuple[int, int, int]) -> dict[str, Any]:
+    """A row of the evidence: the median time of each variant in ms, and what the dispatch chooses."""
+    given = inputs(*shape)
+    call = CallShape(
+        n_sequences=shape[0],
+        value_heads=shape[2],
+        head_dim=HEAD_DIM,
+        activation=torch.bfloat16,
+        step=torch.float32,
+    )
+    plans = {name: plan(kernels, select(kernels.registry, call, name).fwd_h, given, shape[0]) for name in VARIANTS}
+    addresses = {
+        name: [tensor.data_ptr() for tensor in (given[n] for n in made.names) if isinstance(tensor, torch.Tensor)]
+        for name, made in plans.items()
+    }
+    times: dict[str, list[float]] = {name: [] for name in VARIANTS}
+    for turn in range(WARMUPS + CALLS):
+        for name, made in plans.items():
+            elapsed = timer.call_ms(lambda made=made, name=name: made.run(addresses[name]))  # type: ignore[misc]
+            if turn >= WARMUPS:
+                times[name].append(elapsed)
+    row = f"{shape[0]}x{N_TOKENS // shape[0]} {shape[1]}/{shape[2]}"
+    medians = {name: round(statistics.median(samples), 4) for name, samples in times.items()}
+    return {"row": row, "pass": "fwd_h", "kernel_ms": medians, "chosen": scan_variant(call)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--commit", required=True)
+    options = parser.parse_args()
+    driver = CudaDriver()
+    kernels = DeviceKernels(0, driver, CubinStore())
+    timer = GpuTimer()
+    rows = [measure(kernels, timer, shape) for shape in SHAPES]
+    properties = torch.cuda.get_device_properties(DEVICE)
+    document = {
+        "card": properties.name,
+        "multiprocessors": properties.multi_processor_count,
+        "versions": {"torch": torch.__version__, "cuda": torch.version.cuda},
+        "commit": options.commit,
+        "command": f"python -m tools.gpu_scan_variants --out DIR --commit {options.commit}",
+        "rows": rows,
+    }
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "scan_variants.json").write_text(json.dumps(document, indent=2) + "\n")
+    for row in rows:
+        print(row["row"], row["kernel_ms"], row["chosen"])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
