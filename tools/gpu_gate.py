@@ -10,7 +10,6 @@ codes: 0 all checks hold, 1 not, 2 could not run.
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from loomgen.bench.evidence import OURS_NAME, Run, commit_of, compare, document, write_document
+from loomgen.bench.evidence import OURS_NAME, Run, command_of, commit_of, compare, document, write_document
 from loomgen.bench.gpu import DEVICE
 from loomgen.bench.roofline import draw_roofline
 from loomgen.bench.sanitizer import Finding, find_sanitizer, sanitize
@@ -98,7 +97,7 @@ def request_of(options: argparse.Namespace, deadline: float) -> Request:
         suites=tuple(map(Suite, options.suite or [suite.value for suite in Suite])),
         filters=tuple(options.filter),
         commit=commit_of(ROOT) if options.commit is None else options.commit,
-        command=shlex.join(["python", "-m", "tools.gpu_gate", *sys.argv[1:]]),
+        command=command_of(["python", "-m", "tools.gpu_gate"], sys.argv[1:]),
         settings=Settings(repeats=N_REPEATS),
         deadline=deadline,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import math
 import platform
 import subprocess
@@ -144,6 +145,17 @@ def _finite(error: float) -> float | None:
 def write_document(path: Path, content: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def command_of(program: Sequence[str], arguments: Sequence[str]) -> str:
+    """The command to run again; where it wrote to is the machine's own."""
+    words = list(arguments)
+    for n, word in enumerate(words):
+        if word == "--out" and n + 1 < len(words):
+            words[n + 1] = "OUT"
+        if word.startswith("--out="):
+            words[n] = "--out=OUT"
+    return shlex.join([*program, *words])
 
 
 def versions_of(implementations: Sequence[Implementation]) -> dict[str, str]:

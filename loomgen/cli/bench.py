@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from enum import Enum
 from pathlib import Path
@@ -52,7 +51,7 @@ def bench(
     Prints GPU kernel time and call time of every row, and the geometric mean of ours over each peer's. Exits 1 where
     an implementation failed on a row or our repeats are not the same bits, 3 without a GPU or a peer that was named.
     """
-    from loomgen.bench.evidence import commit_of, document, write_document
+    from loomgen.bench.evidence import command_of, commit_of, document, write_document
     from loomgen.bench.gpu import NoGpu
     from loomgen.bench.implementations import MissingPeer
     from loomgen.bench.session import Request
@@ -65,7 +64,7 @@ def bench(
         filters=tuple(filter_ or ()),
         what=Pass(pass_.value),
         commit=commit_of(ctx.obj.root) if commit is None else commit,
-        command=shlex.join(["loomgen", *sys.argv[1:]]),
+        command=command_of(["loomgen"], sys.argv[1:]),
     )
     try:
         run = _measured(request, out)

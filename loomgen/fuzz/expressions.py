@@ -166,6 +166,17 @@ def reads_of(tile: Tile, letters: tuple[Letter, ...]) -> list[str]:
     return [tile.at((a, b)) for a in options[0] for b in options[1]]
 
 
+def whole_reads_of(tile: Tile, letters: tuple[Letter, ...]) -> list[str]:
+    """The ways to read every element of a tile at two letters: straight and transposed."""
+    symbols = [letter.symbol for letter in tile.letters]
+    orders = (letters, letters[::-1])
+    return [
+        tile.at(tuple(letter.name for letter in order))
+        for order in orders
+        if [letter.symbol for letter in order] == symbols
+    ]
+
+
 def _elements(axis: Letter, tile: Tile) -> list[str]:
     """A vector's first and last element."""
     return ["0", f"{axis.symbol}-1"] if len(tile.letters) == 1 else []

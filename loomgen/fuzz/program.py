@@ -111,7 +111,7 @@ def _advance(inside: Block, tile: Tile) -> None:
     if kind == 0 or not is_product:
         inside.say(f"{tile.plain} = 0.5*{tile.plain} + {inside.expressions.value(tile.letters, 2)}")
         return
-    seed = {1: tile.plain, 2: f"0.5*{tile.plain}"}.get(kind) or inside.expressions.value(tile.letters, 1)
+    seed = {1: tile.plain, 2: f"0.5*{tile.plain}"}.get(kind) or inside.seed(tile.letters)
     inside.say(f"{tile.plain} = {seed} + {inside.product_text(_pair(tile))}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from loomgen.fuzz.choices import Choices
-from loomgen.fuzz.expressions import HALVES, Expressions, Tile
+from loomgen.fuzz.expressions import HALVES, Expressions, Tile, whole_reads_of
 from loomgen.fuzz.setting import Letter, Setting
 from loomgen.fuzz.tensors import FLOATS, Place, Tensors
 
@@ -151,13 +151,20 @@ class Block:
             case 1:
                 self.define(value, "f32", f"0.25*({text})")
             case 2:
-                self.define(value, "f32", f"{at.value(value, 1)} + {text}")
+                self.define(value, "f32", f"{self.seed(value)} + {text}")
             case 3:
                 dtype = self.choices.pick(HALVES)
                 masked = f"{at.value(value, 1)}*({text}) if {at.condition(value)} else 0"
                 self.define(value, dtype, f"{dtype}({masked})")
             case _:
                 self.define(value, "f32", f"({text}) - {at.value(value, 1)}")
+
+    def seed(self, letters: tuple[Letter, ...]) -> str:
+        """What a sum starts from: a tile as it is, or an expression."""
+        plain = [read for tile in self.tiles if tile.dtype == "f32" for read in whole_reads_of(tile, letters)]
+        if plain and self.choices.chance(2):
+            return self.choices.pick(plain)
+        return self.expressions.value(letters, 1)
 
     def _product_letters(self) -> tuple[Letter, Letter] | None:
         """A row letter first."""
@@ -176,13 +183,7 @@ class Block:
 
     def _operand(self, letters: tuple[Letter, Letter], dtype: str) -> str:
         """A tile that has the dtype and letters of these symbols, else an expression rounded to it."""
-        symbols = [letter.symbol for letter in letters]
-        known: list[str] = []
-        for tile in self.tiles:
-            found = [letter.symbol for letter in tile.letters]
-            if tile.dtype == dtype and found in (symbols, symbols[::-1]):
-                names = [letter.name for letter in (letters if found == symbols else letters[::-1])]
-                known.append(tile.at(tuple(names)))
+        known = [read for tile in self.tiles if tile.dtype == dtype for read in whole_reads_of(tile, letters)]
         if known and not self.choices.chance(4):
             return self.choices.pick(known)
         if not self.setting.rows or any(letter in self.setting.rows for letter in letters):

@@ -33,10 +33,9 @@ def select_contract(stmt: tile.Contract, rules: Rules, homes: Homes) -> None:
         raise reject(
             stmt.span, Code.NO_ROW_INDEX, f"{stmt.value} has no row index first: its rows must be one of {rows}"
         )
-    a_rows = next(index for index, sub in zip(stmt.a.value.indices, stmt.a.subs, strict=True) if sub.index == m)
-    a = homes.fragment(stmt.a.value, a_rows, stmt.text)
+    a = homes.fragment(stmt.a.value, _index_at(stmt.a, m), stmt.text)
     b, transposed = _b_operand(stmt, homes)
-    seed = None if stmt.seed is None else homes.fragment(stmt.seed.value, m, stmt.text)
+    seed = None if stmt.seed is None else homes.fragment(stmt.seed.value, _index_at(stmt.seed, m), stmt.text)
     acc = homes.define_register(stmt.value)
     assert isinstance(acc, RegisterTile)
     if seed is not None and seed.name != acc.name:
@@ -60,6 +59,11 @@ def select_contract(stmt: tile.Contract, rules: Rules, homes: Homes) -> None:
     homes.ops.append(mma)
     if split and split.across > 1:
         _exchange(acc, stmt.text, rules, homes)
+
+
+def _index_at(read: tile.TileRead, letter: Index) -> Index:
+    """The value's own index that the letter stands for."""
+    return next(index for index, sub in zip(read.value.indices, read.subs, strict=True) if sub.index == letter)
 
 
 def _b_operand(stmt: tile.Contract, homes: Homes) -> tuple[SharedRef, bool]:

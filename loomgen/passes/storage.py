@@ -38,20 +38,41 @@ def share_registers(program: Program) -> dict[str, str]:
     """The array's name for each value name that shares one; a name that is missing keeps its own."""
     counts = walk.read_counts(program.body)
     classes = _Classes(rank=_definition_order(program.body))
-    for stmt in walk.statements(program.body):
+    _join_block(program.body, frozenset(), classes, counts)
+    return {name: classes.find(name) for name in (*classes.rank, *classes.parent)}
+
+
+def _join_block(
+    block: tuple[Stmt, ...], here: frozenset[str], classes: _Classes, counts: dict[str, int]
+) -> frozenset[str]:
+    """``here``: the values of this iteration of the innermost loop so far. Returns those after the block.
+
+    An older value is needed again in the next iteration, so nothing takes over from it.
+    """
+
+    def join(source: Value, target: Value) -> None:
+        if source.name in here:
+            _join_if_last(classes, source, target, counts)
+
+    for stmt in block:
         match stmt:
             case tile.ForWindow() | tile.ForRange():
                 for carry in stmt.carried:
+                    join(carry.init, carry.inner)
                     _join_carry(classes, carry, stmt.body, counts)
+                _join_block(stmt.body, frozenset(carry.inner.name for carry in stmt.carried), classes, counts)
             case tile.If():
+                for arm in (stmt.then, stmt.orelse):
+                    here |= _join_block(arm, here, classes, counts)
                 for merge in stmt.merges:
-                    for side in (merge.then, merge.orelse):
-                        _join_if_last(classes, side, merge.result, counts)
+                    join(merge.then, merge.result)
+                    join(merge.orelse, merge.result)
             case Contract() if stmt.seed is not None:
-                _join_if_last(classes, stmt.seed.value, stmt.value, counts)
+                join(stmt.seed.value, stmt.value)
             case _:
                 pass
-    return {name: classes.find(name) for name in (*classes.rank, *classes.parent)}
+        here |= {value.name for value in walk.defined(stmt)}
+    return here
 
 
 def _definition_order(block: tuple[Stmt, ...]) -> dict[str, int]:
@@ -72,7 +93,6 @@ def _join_carry(classes: _Classes, carry: Carry, body: tuple[Stmt, ...], counts:
     if not carry.inner.indices:
         return
     classes.union(carry.inner.name, carry.result.name)
-    _join_if_last(classes, carry.init, carry.inner, counts)
     for name in _in_place_chain(carry, body, counts):
         classes.union(carry.inner.name, name)
 
