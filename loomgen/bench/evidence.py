@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import shlex
 import math
 import platform
+import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
