@@ -15,6 +15,9 @@ FAMILY = "gdn"
 STAGES = ("prep", "wy", "fwd_h", "fwd_o")
 """The stages of a forward, in the order in which they run."""
 
+RECOMPUTE = "wy_recompute"
+"""u and w again, for what keeps the inverse alone."""
+
 CHUNK = 64
 HEAD_DIMS = (64, 128)
 """Keys and values have the same head dim."""
@@ -84,6 +87,12 @@ def select(registry: Registry, shape: CallShape, variant: ScanVariant | None = N
         fwd_h=_find(registry, "fwd_h", dims, {"u": activation}, variant or scan_variant(shape)),
         fwd_o=_find(registry, "fwd_o", dims, {"o": activation}),
     )
+
+
+def select_recompute(registry: Registry, shape: CallShape) -> KernelEntry:
+    """The kernel that makes the u and w of a call of ``shape`` again from its inverse A."""
+    dims = {"C": CHUNK, "K": shape.head_dim, "V": shape.head_dim}
+    return _find(registry, RECOMPUTE, dims, {"v": _NAMES[shape.activation]})
 
 
 def _find(

@@ -19,6 +19,7 @@ from loomgen.verify.problem import Formats, Inputs, Problem, make_problem, same_
 ORDER: dict[str, tuple[str, ...]] = {
     "prep": ("qn", "kn", "G", "beta"),
     "wy": ("A", "u", "w"),
+    "wy_recompute": ("u", "w"),
     "fwd_h": ("h", "v_new", "ht"),
     "fwd_o": ("o",),
 }

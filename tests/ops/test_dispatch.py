@@ -8,7 +8,18 @@ import pytest
 import torch
 
 from loomgen.errors import LoomgenError
-from loomgen.ops.dispatch import ACTIVATIONS, FAMILY, HEAD_DIMS, STAGES, STEPS, CallShape, scan_variant, select
+from loomgen.ops.dispatch import (
+    ACTIVATIONS,
+    FAMILY,
+    HEAD_DIMS,
+    RECOMPUTE,
+    STAGES,
+    STEPS,
+    CallShape,
+    scan_variant,
+    select,
+    select_recompute,
+)
 from loomgen.ops.library import registry_of
 from loomgen.registry import Registry
 from loomgen.target import TARGETS
@@ -47,7 +58,18 @@ def test_every_kernel_of_the_stages_is_reached_by_some_call(arch: str) -> None:
 
 
 def test_every_kernel_of_the_family_is_of_a_stage_that_is_dispatched() -> None:
-    assert {entry.stage for entry in registry_of("sm_90a").kernels if entry.family == FAMILY} == set(STAGES)
+    stages_of_the_family = {entry.stage for entry in registry_of("sm_90a").kernels if entry.family == FAMILY}
+    assert stages_of_the_family == {*STAGES, RECOMPUTE}
+
+
+@pytest.mark.parametrize("arch", [target.name for target in TARGETS])
+def test_every_recomputation_is_reached(arch: str) -> None:
+    registry = registry_of(arch)
+    reached = {
+        select_recompute(registry, shape(1, 16, dim, activation, torch.float32)).name
+        for dim, activation in product(HEAD_DIMS, ACTIVATIONS)
+    }
+    assert reached == {entry.name for entry in registry.kernels if entry.stage == RECOMPUTE}
 
 
 def test_names_say_the_dims_and_dtypes_that_were_asked_for() -> None:
