@@ -15,6 +15,9 @@ FAMILY = "gdn"
 STAGES = ("prep", "wy", "fwd_h", "fwd_o")
 """The stages of a forward, in the order in which they run."""
 
+TABLES = "meta"
+"""Chunk tables from the sequences' offsets."""
+
 RECOMPUTE = "wy_recompute"
 """u and w again, for what keeps the inverse alone."""
 
@@ -87,6 +90,11 @@ def select(registry: Registry, shape: CallShape, variant: ScanVariant | None = N
         fwd_h=_find(registry, "fwd_h", dims, {"u": activation}, variant or scan_variant(shape)),
         fwd_o=_find(registry, "fwd_o", dims, {"o": activation}),
     )
+
+
+def select_tables(registry: Registry) -> KernelEntry:
+    """The kernel that makes the chunk tables where only the device knows the lengths."""
+    return _find(registry, TABLES, {"C": CHUNK}, {})
 
 
 def select_recompute(registry: Registry, shape: CallShape) -> KernelEntry:

@@ -179,6 +179,8 @@ class _Checker:
         if tensor.access is Access.IN:
             self.diagnostics.add(Code.WRONG_ACCESS, stmt.span, f"`{tensor.name}` is `in`: it cannot be stored")
             return
+        if tensor.name in self.declarations.scatter:
+            return
         if tensor.name in self.stored:
             message = f"`{tensor.name}` is stored a second time on this path"
             hint = f"the first time is at {self.stored[tensor.name]}"

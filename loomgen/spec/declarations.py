@@ -30,12 +30,14 @@ CHUNK_DIM = "C"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declarations:
     """Everything declared. ``symbols`` are a tensor's dimensions as written (``HV``, ``V``), beside the resolved
-    shape; ``blocked`` is the dimension that a block window cuts; ``distinct`` names the index tensors."""
+    shape; ``blocked`` is the dimension that a block window cuts; ``distinct`` names the index
+    tensors, ``scatter`` the outputs whose ownership the emulator checks."""
 
     statics: Statics
     tensors: Mapping[str, Tensor]
     symbols: Mapping[str, tuple[int | str, ...]]
     distinct: frozenset[str]
+    scatter: frozenset[str]
     scalars: Mapping[str, ScalarArg]
     indices: Mapping[str, Index]
     grid: Mapping[str, GridAxis]

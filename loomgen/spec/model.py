@@ -42,6 +42,7 @@ class TensorModel(_Section):
     strides: Literal["contiguous", "rows", "free"] = "contiguous"
     optional: bool = Field(default=False, description="May be absent; the program asks with `given(x)`.")
     distinct: bool = Field(default=False, description="An index tensor whose elements are all different.")
+    scatter: bool = Field(default=False, description="An output whose places are computed: who owns one is not proved.")
 
 
 class SplitModel(_Section):

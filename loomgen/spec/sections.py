@@ -52,6 +52,7 @@ class SectionReader:
             tensors=tensors,
             symbols=symbols,
             distinct=frozenset(name for name, tensor in self.model.tensors.items() if tensor.distinct),
+            scatter=frozenset(name for name, tensor in self.model.tensors.items() if tensor.scatter),
             scalars=scalars,
             indices=indices,
             grid=grid,

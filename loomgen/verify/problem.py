@@ -20,10 +20,12 @@ EPS = 1e-6
 """Added to a squared norm before its root, as in the golden."""
 
 _KEPT_WIDE = ("G", "beta", "ht")
+_TABLES = ("seq_chunks", "starts", "lengths")
 LOWEST_GATE = -316.0
 """A decay so strong that its exponential underflows in every format: one token in sixteen has it."""
 
 
+_HEAD_DIM = 128
 _DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 
@@ -32,7 +34,7 @@ class Formats:
     """What kernels that work on one another's tensors have in common: K = V = ``head_dim``, the dtypes of activations
     and of the steps that come in."""
 
-    head_dim: int = 128
+    head_dim: int = _HEAD_DIM
     activations: torch.dtype = torch.bfloat16
     steps: torch.dtype = torch.float32
 
@@ -42,10 +44,11 @@ class Formats:
 
         Raises LoomgenError where K and V differ: the stages' states would not be square.
         """
-        head_dim = dims["K"]
+        head_dim = dims.get("K", _HEAD_DIM)
         if dims.get("V", head_dim) != head_dim:
             raise LoomgenError(f"{kernel}: K = {head_dim}, V = {dims['V']}: there are no random inputs for two sizes")
-        return cls(head_dim=head_dim, activations=_DTYPES[dtypes["kn"]], steps=_DTYPES[dtypes.get("step", "f32")])
+        activations, steps = dtypes.get("kn", "bf16"), dtypes.get("step", "f32")
+        return cls(head_dim=head_dim, activations=_DTYPES[activations], steps=_DTYPES[steps])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,12 +68,12 @@ class Problem:
         return {name: tensor.to(self.outputs[name][0]) for name, tensor in self.expected.items()}
 
     def fresh(self, names: Iterable[str]) -> dict[str, Tensor]:
-        """Tensors for a stage to write, NaN where it does not."""
+        """Tensors for a stage to write, NaN, or -1 in tables, where it does not."""
         return {name: _unwritten(*self.outputs[name]) for name in names}
 
 
 def _unwritten(dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
-    return torch.full(shape, float("nan"), dtype=dtype)
+    return torch.full(shape, float("nan") if dtype.is_floating_point else -1, dtype=dtype)
 
 
 def same_bits(a: Tensor, b: Tensor) -> bool:
@@ -112,12 +115,20 @@ def make_problem(
         "normalise": True,
         "eps": EPS,
         "scale": scale,
+        "offsets": cu_seqlens,
         **tables.by_name(),
     }
     expected = _expected(exact, v.double(), step.double(), None if h0 is None else h0.double(), cu_seqlens, scale)
-    narrow = {name: (torch.float32 if name in _KEPT_WIDE else formats.activations) for name in expected}
-    outputs = {name: (narrow[name], tuple(tensor.shape)) for name, tensor in expected.items()}
+    chunks = (tables.seq_chunk_start, tables.chunk_start, tables.chunk_len)
+    expected |= {name: table.double() for name, table in zip(_TABLES, chunks, strict=True)}
+    outputs = {name: (_dtype_of(name, formats), tuple(tensor.shape)) for name, tensor in expected.items()}
     return Problem(given=given, expected=expected, outputs=outputs)
+
+
+def _dtype_of(name: str, formats: Formats) -> torch.dtype:
+    if name in _TABLES:
+        return torch.int32
+    return torch.float32 if name in _KEPT_WIDE else formats.activations
 
 
 def _expected(

@@ -17,6 +17,7 @@ from loomgen.verify.backends import Backend, StageRunner, emulator, interpreter
 from loomgen.verify.problem import Formats, Inputs, Problem, make_problem, same_bits
 
 ORDER: dict[str, tuple[str, ...]] = {
+    "meta": ("seq_chunks", "starts", "lengths"),
     "prep": ("qn", "kn", "G", "beta"),
     "wy": ("A", "u", "w"),
     "wy_recompute": ("u", "w"),
@@ -26,6 +27,9 @@ ORDER: dict[str, tuple[str, ...]] = {
 """Stages of the forward pass and what they write; the next ones read it by the same name."""
 
 BOUNDS = {
+    "seq_chunks": 0.0,
+    "starts": 0.0,
+    "lengths": 0.0,
     "qn": 2e-3,
     "kn": 2e-3,
     "G": 1e-6,

@@ -15,10 +15,12 @@ from loomgen.ops.dispatch import (
     RECOMPUTE,
     STAGES,
     STEPS,
+    TABLES,
     CallShape,
     scan_variant,
     select,
     select_recompute,
+    select_tables,
 )
 from loomgen.ops.library import registry_of
 from loomgen.registry import Registry
@@ -59,7 +61,13 @@ def test_every_kernel_of_the_stages_is_reached_by_some_call(arch: str) -> None:
 
 def test_every_kernel_of_the_family_is_of_a_stage_that_is_dispatched() -> None:
     stages_of_the_family = {entry.stage for entry in registry_of("sm_90a").kernels if entry.family == FAMILY}
-    assert stages_of_the_family == {*STAGES, RECOMPUTE}
+    assert stages_of_the_family == {*STAGES, RECOMPUTE, TABLES}
+
+
+@pytest.mark.parametrize("arch", [target.name for target in TARGETS])
+def test_the_tables_kernel_is_reached(arch: str) -> None:
+    registry = registry_of(arch)
+    assert {select_tables(registry).name} == {entry.name for entry in registry.kernels if entry.stage == TABLES}
 
 
 @pytest.mark.parametrize("arch", [target.name for target in TARGETS])

@@ -28,6 +28,9 @@ def test_dtypes_and_shapes_of_what_stages_write() -> None:
         "v_new": (torch.bfloat16, (65, 2, 128)),
         "ht": (torch.float32, (2, 2, 128, 128)),
         "o": (torch.bfloat16, (65, 2, 128)),
+        "seq_chunks": (torch.int32, (3,)),
+        "starts": (torch.int32, (2,)),
+        "lengths": (torch.int32, (2,)),
     }
     assert {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in problem.rounded().items()} == problem.outputs
     assert torch.isnan(problem.fresh(["o"])["o"]).all()
