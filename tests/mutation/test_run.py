@@ -18,7 +18,10 @@ def survivors(rows: Iterable[MutantRow]) -> list[tuple[str, int, str, str]]:
     return [(row.kernel, row.line, row.kind, row.text) for row in rows if row.killed_by is None]
 
 
-STAGES = sorted({each.stage for each in entries()})
+WITHOUT_SYNCHRONISATION = ("meta",)
+"""Stages in which no thread reads what another one wrote."""
+
+STAGES = sorted({each.stage for each in entries()} - set(WITHOUT_SYNCHRONISATION))
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -31,7 +34,7 @@ def test_no_kernel_can_do_without_any_of_its_synchronisation(stage: str) -> None
     assert len(rows) == sum(source.count(call) for source in sources for call in calls) > 0
 
 
-@pytest.mark.parametrize("name", MAIN)
+@pytest.mark.parametrize("name", [name for name in MAIN if name.split("__")[0] in STAGES])
 def test_every_other_mutant_of_the_main_kernels_is_found_out(name: str) -> None:
     (kernel,) = (each for each in entries() if each.name == name)
     rows = mutate([kernel], ROOT, kinds=[kind for kind in Kind if kind is not Kind.DELETED])
