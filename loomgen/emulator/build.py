@@ -67,9 +67,11 @@ def stub_source(kernels: Sequence[KernelSource]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def build_kernels(kernels: Sequence[KernelSource], include_dirs: Sequence[Path], cache_dir: Path) -> Path:
+def build_kernels(
+    kernels: Sequence[KernelSource], include_dirs: Sequence[Path], cache_dir: Path, library_dir: Path | None = None
+) -> Path:
     """Compiles the kernels for the host, as one translation unit, and links them with the emulator; returns the
-    library's path. Kernels of one call have different symbols.
+    library's path, in the cache unless ``library_dir`` is another folder. Kernels of one call have different symbols.
 
     Raises :class:`EmulatorBuildError` when g++ is missing or refuses a kernel.
     """
@@ -78,10 +80,10 @@ def build_kernels(kernels: Sequence[KernelSource], include_dirs: Sequence[Path],
     headers = _header_digest(include_dirs)
     runtime = _build_runtime(compiler, include_dirs, headers, cache_dir)
     digest = _digest([runtime.name, headers, stub, *(kernel.path.read_text() for kernel in kernels)])
-    library = cache_dir / f"{kernels[0].symbol[:80]}-{digest}.so"
+    library = (library_dir or cache_dir) / f"{kernels[0].symbol[:80]}-{digest}.so"
     if library.exists():
         return library
-    with tempfile.TemporaryDirectory(dir=cache_dir) as scratch:
+    with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
         stub_path, unit = Path(scratch) / "stub.cpp", Path(scratch) / "kernels.cpp"
         stub_path.write_text(stub)
         unit.write_text("".join(f'#include "{kernel.path.resolve()}"\n' for kernel in kernels))

@@ -136,13 +136,15 @@ def compile_kernel(
 
 
 def compile_kernels(
-    kernels: Sequence[KernelSource], include_dirs: Sequence[Path], cache_dir: Path
+    kernels: Sequence[KernelSource], include_dirs: Sequence[Path], cache_dir: Path, library_dir: Path | None = None
 ) -> tuple[EmulatedKernel, ...]:
     """The kernels, compiled together into one library: cheaper than one by one where there are many small ones.
 
-    Raises :class:`EmulatorBuildError` when g++ is missing or refuses one of them.
+    The library goes to ``library_dir`` (the cache if None), which may be deleted once this returns. Raises
+    :class:`EmulatorBuildError` when g++ is missing or refuses one of them.
     """
-    library = load_library(build_kernels(kernels, include_dirs, cache_dir), [kernel.invoker for kernel in kernels])
+    path = build_kernels(kernels, include_dirs, cache_dir, library_dir)
+    library = load_library(path, [kernel.invoker for kernel in kernels])
     return tuple(
         EmulatedKernel(
             symbol=kernel.symbol,

@@ -54,16 +54,16 @@ def emulated_stage(entry: KernelEntry, root: Path, *, source: Path | None = None
 
 
 def emulated_stages(
-    kernels: Sequence[tuple[KernelEntry, Path]], include: Path, cache: Path
+    kernels: Sequence[tuple[KernelEntry, Path]], include: Path, cache: Path, library: Path | None = None
 ) -> tuple[EmulatedStage, ...]:
     """Compiles kernels, each with its source, into one library; ``include`` holds the headers, ``cache`` what was
-    built before. Raises EmulatorBuildError.
+    built before, and the library unless another folder is given for it. Raises EmulatorBuildError.
     """
     sources = [
         KernelSource(path=source, symbol=entry.symbol, parameters=tuple(map(_parameter, entry.arguments)))
         for entry, source in kernels
     ]
-    compiled = compile_kernels(sources, [include], cache)
+    compiled = compile_kernels(sources, [include], cache, library)
     return tuple(
         EmulatedStage(entry=entry, kernel=kernel) for (entry, _), kernel in zip(kernels, compiled, strict=True)
     )

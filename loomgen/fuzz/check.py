@@ -68,7 +68,7 @@ class _Compiled:
 
 
 def check_cases(cases: Sequence[Case], cache: Path) -> list[Outcome]:
-    """An outcome for each case; those that compile are built as one library under ``cache``."""
+    """An outcome for each case; those that compile are built as one library. ``cache`` keeps the emulator."""
     brought = [_compile(case) for case in cases]
     compiled = [item for item in brought if isinstance(item, _Compiled)]
     ran = iter(_run_all(compiled, cache))
@@ -142,7 +142,7 @@ def _build_library(compiled: Sequence[_Compiled], cache: Path) -> Sequence[Emula
             path = Path(folder) / f"{symbol}.cu"
             path.write_text(item.source.replace(item.entry.symbol, symbol))
             kernels.append((item.entry.model_copy(update={"symbol": symbol}), path))
-        return emulated_stages(kernels, INCLUDE, cache)
+        return emulated_stages(kernels, INCLUDE, cache, Path(folder))
 
 
 def _not_built(item: _Compiled, cache: Path) -> Outcome:

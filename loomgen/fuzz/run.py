@@ -58,7 +58,7 @@ def fuzz(
     trials: int = _TRIALS,
 ) -> Report:
     """Checks ``count`` cases of ``run_seed`` and shrinks the first failure, for which ``trials`` candidates may be
-    compiled. ``cache`` holds compiled libraries.
+    compiled. ``cache`` keeps the compiled emulator.
 
     Raises EmulatorBuildError where there is no g++.
     """
