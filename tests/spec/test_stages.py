@@ -40,9 +40,9 @@ stage fwd_o
   P_mm[i,j]:f32 = qc[i,d] @ kc[j,d] over d
   P[i,j]:bf16 = bf16(exp2(g[i] - g[j])*P_mm[i,j] if j <= i else 0.0)
   inter_mm[i,e]:f32 = qc[i,d] @ hc[e,d] over d
-  inter[i,e]:f32 = exp2(g[i])*inter_mm[i,e]
+  inter[i,e]:f32 = scale*exp2(g[i])*inter_mm[i,e]
   o_mm[i,e]:f32 = P[i,j] @ vc[j,e] over j
-  o_tile[i,e]:bf16 = bf16(scale*(inter[i,e] + o_mm[i,e]))
+  o_tile[i,e]:bf16 = bf16(inter[i,e] + scale*o_mm[i,e])
   store o[c[i], hv, e] = o_tile[i,e]
 """
 WY_BODY = """\
@@ -159,7 +159,7 @@ def test_statements_carry_the_spec_statement_that_they_come_from() -> None:
     texts = [stmt.text for stmt in _own("fwd_o").program.body]
     assert texts[0] == "qc[i,d] = qn[c[i],hk,d]"
     assert texts[5] == texts[6] == "P[i,j] = TX(exp2(g[i] - g[j])*(qc[i,d] @ kc[j,d]) if j <= i else 0)"
-    assert texts[9:] == ["o[c[i],hv,e] = TX(scale*(inter[i,e] + P[i,j] @ vc[j,e]))"] * 3
+    assert texts[9:] == ["o[c[i],hv,e] = TX(inter[i,e] + scale*(P[i,j] @ vc[j,e]))"] * 3
 
 
 @pytest.mark.parametrize("stage", TELLING)
