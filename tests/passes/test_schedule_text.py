@@ -46,10 +46,10 @@ def test_the_whole_schedule_of_a_stage_without_products() -> None:
     assert schedule_text(kernel("prep"), SM_100A) == (
         f"# the whole schedule of {kernel('prep').name}\n"
         "schedule:\n"
-        "  warps: 4\n"
+        "  warps: 8\n"
         "  vector: 8\n"
         "  place: {qc: registers, kc: registers, qn: direct, kn: direct}\n"
-        "  min_blocks: 1\n"
+        "  min_blocks: 2\n"
     )
 
 
