@@ -68,6 +68,8 @@ def check_tensors(tensors: Mapping[str, object]) -> None:
     for name, x in tensors.items():
         if not isinstance(x, Tensor):
             raise TypeError(f"{name}: {type(x).__name__}, expected a tensor")
+        if x.layout is not torch.strided:
+            raise TypeError(f"{name}: {x.layout}, expected a dense tensor, {torch.strided}")
 
 
 def check_scale(scale: float | None) -> None:

@@ -25,8 +25,8 @@ def pipeline_loop(stmt: tile.ForWindow, body: tuple[PlanOp, ...], schedule: Sche
     inside = {home.name for op in body for leaf in leaves(op) if (home := _scalar(leaf)) is not None}
     copies = [op for op in body if isinstance(op, CopyIn) and _runs_ahead(op, inside, schedule)]
     rings = {op.dst.buffer.name: _ring(op, schedule) for op in copies}
-    work = [_in_rings(op, rings) for op in body if op not in copies and not isinstance(op, CopyOut)]
-    leaving = [_in_rings(op, rings) for op in body if isinstance(op, CopyOut)]
+    work = [_in_rings(op, rings) for op in body if op not in copies and not _leaves_last(op, inside)]
+    leaving = [_in_rings(op, rings) for op in body if _leaves_last(op, inside)]
     before: list[PlanOp] = []
     top: list[PlanOp] = []
     for depth in sorted({ref.buffer.slots for ref in rings.values()}):
@@ -44,6 +44,11 @@ def _runs_ahead(copy: CopyIn, inside: set[str], schedule: Schedule) -> bool:
     """Its address is known an iteration earlier, and there is a slot to spare."""
     is_known = all(name not in inside for name, _ in copy.homes)
     return is_known and schedule.ring(copy.dst.buffer.name) != 1
+
+
+def _leaves_last(op: PlanOp, inside: set[str]) -> bool:
+    """Its address is the same at the end of the iteration as where the spec stores."""
+    return isinstance(op, CopyOut) and all(name not in inside for name, _ in op.homes)
 
 
 def _scalar(op: Leaf) -> plan.ScalarHome | None:

@@ -147,10 +147,10 @@ class _Lowering:
         scope.out.append(Store(tensor=tensor, coords=coords, source=source, text=text, span=span))
 
     def _stored(self, ctx: Context, node: ast.expr, want: DType) -> TileRead:
-        """The tile to store: a named one as it is, anything else as a value of its own."""
+        """The tile to store: one named by its own letters as it is, anything else as a value of its own."""
         if not holds_operator(node):
             expr = lower_expr(ctx, node, want)
-            if isinstance(expr, TileRead) and expr.dtype is want and plain_letters(expr) is not None:
+            if isinstance(expr, TileRead) and expr.dtype is want and _is_own(expr):
                 return expr
         name = self.supply.helper(f"{ctx.origin.name}_tile")
         value = lower_into(ctx, node, Target(name=name, letters=ctx.bound, want=want, exact=True))
@@ -285,3 +285,8 @@ class _Lowering:
     def _is_read_after(self, name: str, node: ast.If) -> bool:
         end = (node.end_lineno or node.lineno, node.end_col_offset or 0)
         return self.last_reads.get(name, (0, 0)) > end
+
+
+def _is_own(read: TileRead) -> bool:
+    """Whether it names the tile by the letters that the tile was made with: not transposed, no element of it."""
+    return plain_letters(read) == tuple(index.name for index in read.value.indices)

@@ -113,6 +113,7 @@ def test_a_wrong_value_is_named_with_what_was_expected(
     [
         ({"q": [1.0]}, "q: list, expected a tensor"),
         ({"beta": None}, "beta: NoneType, expected a tensor"),
+        ({"q": zeros(1, 10, 2, 128).to_sparse()}, "q: torch.sparse_coo, expected a dense tensor, torch.strided"),
         ({"cu_seqlens": [0, 9]}, "cu_seqlens: list, expected a tensor"),
         ({"q": torch.zeros(1, 10, 2, 128)}, "q: torch.float32, expected torch.bfloat16 or torch.float16"),
         ({"k": zeros(1, 10, 2, 128, dtype=torch.float16)}, "k: torch.float16, expected torch.bfloat16, the dtype of q"),
