@@ -70,6 +70,7 @@ def _bundle(project: Project, built: Sequence[CubinJob]) -> Path:
 
 
 def _jobs(project: Project, arch: str, stage: str | None) -> tuple[CubinJob, ...]:
+    from loomgen.ir.kernel import KernelName
     from loomgen.registry import load
     from loomgen.render import Selection
     from loomgen.target import select_targets
@@ -79,7 +80,7 @@ def _jobs(project: Project, arch: str, stage: str | None) -> tuple[CubinJob, ...
     registered = [
         job for target in selection.targets for job in cubin_jobs(load(target.name, project.root), target, project.root)
     ]
-    jobs = tuple(job for job in registered if selection.has_stage(job.kernel.stage))
+    jobs = tuple(job for job in registered if selection.has(KernelName.parse(job.kernel.name)))
     if stage is not None and not jobs:
         raise NoSuchStage(stage, (job.kernel.stage for job in registered))
     return jobs

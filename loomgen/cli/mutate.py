@@ -52,12 +52,14 @@ def mutate(
 
 
 def _entries(project: Project, arch: str, stage: str | None) -> list[KernelEntry]:
-    """The registry's kernels whose stage matches the glob; raises NoSuchStage if none does."""
+    """The registry's kernels whose stage or name matches the glob; raises NoSuchStage if none does."""
     from loomgen.registry import load
     from loomgen.target import target_named
 
     kernels = load(target_named(arch).name, project.root).kernels
-    found = [entry for entry in kernels if stage is None or fnmatchcase(entry.stage, stage)]
+    found = [
+        entry for entry in kernels if stage is None or fnmatchcase(entry.stage, stage) or fnmatchcase(entry.name, stage)
+    ]
     if not found:
         raise NoSuchStage(stage or "*", (entry.stage for entry in kernels))
     return found

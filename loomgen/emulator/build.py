@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from loomgen.emulator.report import EmulatorBuildError
+from loomgen.toolchain.find import GXX, find_tool
 
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-DLOOM_HOST")
 RUNTIME_SOURCES = Path(__file__).parent / "csrc"
@@ -73,9 +74,9 @@ def build_kernels(
     """Compiles the kernels for the host, as one translation unit, and links them with the emulator; returns the
     library's path, in the cache unless ``library_dir`` is another folder. Kernels of one call have different symbols.
 
-    Raises :class:`EmulatorBuildError` when g++ is missing or refuses a kernel.
+    Raises MissingTool without g++, :class:`EmulatorBuildError` when it refuses a kernel.
     """
-    compiler = _compiler()
+    compiler = str(find_tool(GXX))
     stub = stub_source(kernels)
     headers = _header_digest(include_dirs)
     runtime = _build_runtime(compiler, include_dirs, headers, cache_dir)
@@ -128,13 +129,6 @@ def _publish(scratch: Path, folder: Path) -> None:
     except OSError:
         if not folder.exists():
             raise
-
-
-def _compiler() -> str:
-    compiler = shutil.which("g++")
-    if compiler is None:
-        raise EmulatorBuildError("the emulator needs g++ (GCC 9 or later), which is not on PATH: install it")
-    return compiler
 
 
 def _version(compiler: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from loomgen.errors import LoomgenError
+from loomgen.toolchain.errors import BuildFailed
 
 
 class FaultKind(IntEnum):
@@ -47,8 +48,8 @@ class EmulatorFault(LoomgenError):
         super().__init__(f"{kind.name.lower()} at {place}: {message}{meaning}")
 
 
-class EmulatorBuildError(LoomgenError):
-    """A kernel or the emulator could not be compiled for the host: no compiler, or its messages."""
+class EmulatorBuildError(BuildFailed):
+    """A kernel or the emulator could not be compiled for the host; the compiler's messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

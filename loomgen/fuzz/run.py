@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from loomgen.fuzz.case import Case
 from loomgen.fuzz.check import Outcome, Verdict, check_cases
 from loomgen.fuzz.spec import cases
+from loomgen.toolchain.find import GXX, find_tool
 
 ROUND = 50
 """Cases compiled into one library."""
@@ -60,8 +61,9 @@ def fuzz(
     """Checks ``count`` cases of ``run_seed`` and shrinks the first failure, for which ``trials`` candidates may be
     compiled. ``cache`` keeps the compiled emulator.
 
-    Raises EmulatorBuildError where there is no g++.
+    Raises MissingTool where there is no g++.
     """
+    find_tool(GXX)
     sizes = [min(ROUND, count - at) for at in range(0, count, ROUND)]
     outcomes: list[Outcome] = []
     for found in _rounds(run_seed, sizes, cache):

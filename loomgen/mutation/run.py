@@ -43,7 +43,7 @@ def mutate(
 ) -> list[MutantRow]:
     """A row for each mutant of the kernels' committed sources; ``on_mutant(done, total)`` is told of the progress.
 
-    Raises EmulatorFault where an unchanged kernel is faulty and EmulatorBuildError where g++ is missing.
+    Raises EmulatorFault where an unchanged kernel is faulty and MissingTool where g++ is missing.
     """
     with ThreadPoolExecutor(WORKERS) as pool:
         originals = list(pool.map(lambda entry: emulated_stage(entry, root), entries))

@@ -14,7 +14,7 @@ from loomgen.target import TARGETS, Target, select_targets
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Targets, and stages by a glob. Targets that share sources are always selected together.
+    """Targets, and stages or kernels by a glob. Targets that share sources are always selected together.
 
     What speaks of more than the selection (a registry when stages are left out, the manifest when anything is)
     is not part of it: only rendering everything can tell what it holds.
@@ -34,13 +34,15 @@ class Selection:
     def is_everything(self) -> bool:
         return self.stage_glob is None and self.targets == TARGETS
 
-    def has_stage(self, stage: str) -> bool:
-        return self.stage_glob is None or fnmatchcase(stage, self.stage_glob)
+    def has(self, kernel: KernelName) -> bool:
+        """Whether the glob matches the kernel's stage or its whole name."""
+        glob = self.stage_glob
+        return glob is None or fnmatchcase(kernel.stage, glob) or fnmatchcase(str(kernel), glob)
 
     def kernels(self, specs: Sequence[KernelSpec]) -> tuple[KernelSpec, ...]:
-        """The kernels of the selected stages that at least one selected target has."""
+        """The selected kernels that at least one selected target has."""
         names = {target.name for target in self.targets}
-        return tuple(spec for spec in specs if self.has_stage(spec.name.stage) and names & set(spec.targets))
+        return tuple(spec for spec in specs if self.has(spec.name) and names & set(spec.targets))
 
     def covers(self, path: str) -> bool:
         """Whether the file at ``path``, rendered or found on disk, is part of the selection."""
@@ -55,10 +57,10 @@ class Selection:
     def _covers_source(self, path: PurePosixPath) -> bool:
         if path.parts[0] not in {target.name for target in self.targets}:
             return False
-        return self.stage_glob is None or self._names_stage(path.stem)
+        return self.stage_glob is None or self._has_named(path.stem)
 
-    def _names_stage(self, stem: str) -> bool:
+    def _has_named(self, stem: str) -> bool:
         try:
-            return self.has_stage(KernelName.parse(stem).stage)
+            return self.has(KernelName.parse(stem))
         except ValueError:
             return False

@@ -6,4 +6,4 @@ from loomgen.errors import LoomgenError
 
 
 class BuildFailed(LoomgenError):
-    """nvcc refused a source; the message is its output."""
+    """A compiler refused a source; the message is its output."""

@@ -12,6 +12,7 @@ import pytest
 from loomgen.emulator import Buffer, EmulatorBuildError, KernelSource, build, compile_kernel, compile_kernels
 from loomgen.emulator.build import Parameter, build_kernels, stub_source
 from loomgen.emulator.report import statement_above
+from loomgen.toolchain.find import MissingTool
 from tests.emulator.support import CACHE, INCLUDE, KERNELS, kernel_text
 
 
@@ -59,8 +60,8 @@ def test_a_kernel_that_does_not_compile(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EmulatorBuildError, match=r"needs g\+\+"):
+    monkeypatch.setenv("LOOMGEN_CXX", str(tmp_path / "none"))
+    with pytest.raises(MissingTool, match=r"g\+\+ .*LOOMGEN_CXX"):
         compile_kernel(KERNELS / "matmul_64.cu", "matmul_64", [], [INCLUDE], tmp_path)
 
 
