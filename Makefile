@@ -12,8 +12,8 @@ CXX_SOURCES = $(shell find loomgen/include loomgen/emulator/csrc loomgen/conform
 .DEFAULT_GOAL := test
 
 demo: $(STAMP)
-	$(BIN)/loomgen render --arch sm_100a
 	$(BIN)/loomgen render --arch sm_100a --check
+	$(BIN)/loomgen render --arch sm_100a
 	$(BIN)/loomgen verify --backend emulate --stage '*__c64_k128*_bf16*' --shape 0,15,64,65,200 --heads 2/4
 	$(BIN)/loomgen verify --backend emulate --op chunk_gated_delta_rule
 
