@@ -14,7 +14,7 @@ from torch import Tensor
 from loomgen.registry import ArgumentEntry, KernelEntry
 from loomgen.runtime.bind import Value
 
-SIZES = {"T": 5, "N": 2, "NC": 3, "H": 2, "HV": 4, "SLOTS": 6, "QKV": 256}
+SIZES = {"NB": 2, "T": 5, "N": 2, "NC": 3, "H": 2, "HV": 4, "SLOTS": 6, "QKV": 256}
 SCALARS: dict[str, Value] = {"scale": 0.25, "eps": 1e-6, "normalise": True, "silu": False}
 
 _DTYPES = {
