@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import typer
@@ -53,13 +52,12 @@ def mutate(
 
 def _entries(project: Project, arch: str, stage: str | None) -> list[KernelEntry]:
     """The registry's kernels whose stage or name matches the glob; raises NoSuchStage if none does."""
+    from loomgen.ir.kernel import KernelName
     from loomgen.registry import load
     from loomgen.target import target_named
 
     kernels = load(target_named(arch).name, project.root).kernels
-    found = [
-        entry for entry in kernels if stage is None or fnmatchcase(entry.stage, stage) or fnmatchcase(entry.name, stage)
-    ]
+    found = [entry for entry in kernels if stage is None or KernelName.parse(entry.name).matches(stage)]
     if not found:
         raise NoSuchStage(stage or "*", (entry.stage for entry in kernels))
     return found

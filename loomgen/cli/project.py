@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,11 +59,7 @@ def matching(kernels: Sequence[KernelSpec], pattern: str | None) -> tuple[Kernel
     in_order = sorted(kernels, key=lambda kernel: str(kernel.name))
     if pattern is None:
         return tuple(in_order)
-    found = tuple(
-        kernel
-        for kernel in in_order
-        if fnmatchcase(kernel.name.stage, pattern) or fnmatchcase(str(kernel.name), pattern)
-    )
+    found = tuple(kernel for kernel in in_order if kernel.name.matches(pattern))
     if not found:
         raise NoSuchStage(pattern, (kernel.name.stage for kernel in kernels))
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from fnmatch import fnmatchcase
 
 from loomgen.ir.schedule import Schedule
 from loomgen.ir.tile import Program
@@ -34,6 +35,10 @@ class KernelName:
 
     def __str__(self) -> str:
         return "__".join(self._parts())
+
+    def matches(self, glob: str) -> bool:
+        """Whether the glob matches the stage or the whole name."""
+        return fnmatchcase(self.stage, glob) or fnmatchcase(str(self), glob)
 
     @classmethod
     def parse(cls, text: str) -> KernelName:

@@ -42,13 +42,17 @@ def pipeline_loop(stmt: tile.ForWindow, body: tuple[PlanOp, ...], schedule: Sche
 
 def _runs_ahead(copy: CopyIn, inside: set[str], schedule: Schedule) -> bool:
     """Its address is known an iteration earlier, and there is a slot to spare."""
-    is_known = all(name not in inside for name, _ in copy.homes)
-    return is_known and schedule.ring(copy.dst.buffer.name) != 1
+    return _is_fixed(copy.homes, inside) and schedule.ring(copy.dst.buffer.name) != 1
 
 
 def _leaves_last(op: PlanOp, inside: set[str]) -> bool:
     """Its address is the same at the end of the iteration as where the spec stores."""
-    return isinstance(op, CopyOut) and all(name not in inside for name, _ in op.homes)
+    return isinstance(op, CopyOut) and _is_fixed(op.homes, inside)
+
+
+def _is_fixed(homes: Homes, inside: set[str]) -> bool:
+    """No scalar that the iteration computes, one of ``inside``, is in the address."""
+    return all(name not in inside for name, _ in homes)
 
 
 def _scalar(op: Leaf) -> plan.ScalarHome | None:

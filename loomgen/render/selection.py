@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from loomgen.ir.kernel import KernelName, KernelSpec
@@ -35,9 +34,8 @@ class Selection:
         return self.stage_glob is None and self.targets == TARGETS
 
     def has(self, kernel: KernelName) -> bool:
-        """Whether the glob matches the kernel's stage or its whole name."""
-        glob = self.stage_glob
-        return glob is None or fnmatchcase(kernel.stage, glob) or fnmatchcase(str(kernel), glob)
+        """Whether the glob, where there is one, matches the kernel."""
+        return self.stage_glob is None or kernel.matches(self.stage_glob)
 
     def kernels(self, specs: Sequence[KernelSpec]) -> tuple[KernelSpec, ...]:
         """The selected kernels that at least one selected target has."""
