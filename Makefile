@@ -38,14 +38,14 @@ clean:
 	rm -rf build
 
 # torch comes first: another package's open requirement on it could bring a different version. nvcc comes from
-# PyPI only where the system has none.
+# PyPI only where the system has none that will do, which is for `doctor` to say.
 $(STAMP): requirements/dev.txt requirements/nvcc.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "development needs Python 3.11 or newer; name one: make PYTHON=python3.12"; exit 3; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet -r requirements/dev.txt
-	command -v nvcc >/dev/null || $(BIN)/python -m pip install --quiet -r requirements/nvcc.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/loomgen doctor nvcc >/dev/null || $(BIN)/python -m pip install --quiet -r requirements/nvcc.txt
 	$(BIN)/loomgen doctor
 	touch $@

@@ -38,18 +38,16 @@ def build(
 
 def build_selection(project: Project, arch: str, stage: str | None, n_parallel: int | None) -> tuple[CubinJob, ...]:
     """Build the selected kernels; returns their jobs."""
-    from loomgen.toolchain.build import build_cubins
-    from loomgen.toolchain.find import NINJA, NVCC, find_tool
+    from loomgen.toolchain.build import BuildTools, build_cubins
 
     jobs = _jobs(project, arch, stage)
-    nvcc, ninja = find_tool(NVCC), find_tool(NINJA)
+    tools = BuildTools.find()
     with progress("compiling") as update:
         build_cubins(
             jobs,
             folder=project.root / "build",
             include=project.root / "generated" / "include",
-            nvcc=nvcc,
-            ninja=ninja,
+            tools=tools,
             n_parallel=n_parallel,
             on_progress=update,
         )

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import platform
-import re
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib import metadata
+from typing import Annotated
 
 import typer
 
 from loomgen.cli.exit_codes import ExitCode
 from loomgen.cli.options import JsonOption
 from loomgen.cli.output import show
-from loomgen.toolchain.find import NVCC, TOOLS, MissingTool, Tool, find_tool, tool_version
-
-_OLDEST_NVCC = (12, 9)
-"""The first release that compiles for sm_103a."""
+from loomgen.toolchain.find import (
+    GXX,
+    NVCC,
+    TOOLS,
+    MissingTool,
+    OutdatedTool,
+    Tool,
+    find_tool,
+    is_older,
+    newest_gxx,
+    tool_version,
+)
 
 _PACKAGES = ("torch", "numpy", "pydantic", "jinja2", "networkx", "pyyaml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that loomgen uses. ``status`` is ok, missing, too old, or none for what is not needed."""
+    """One thing that loomgen uses. ``status`` is ok, missing, too old, too new, or none for what is not needed."""
 
     what: str
     status: str
@@ -39,17 +49,15 @@ class Finding:
         return self.status in ("ok", "none")
 
 
-def doctor(as_json: JsonOption = False) -> None:
+def doctor(
+    what: Annotated[list[str] | None, typer.Argument(help="Only these, such as nvcc (default: all).")] = None,
+    as_json: JsonOption = False,
+) -> None:
     """Check what loomgen needs: Python, packages, g++, nvcc, ninja, the disassembler; a GPU is optional.
 
-    Exits 3 when something needed is missing or too old.
+    Exits 3 when something needed is missing or of a version that will not do.
     """
-    findings = [
-        _python(),
-        *(_package(name) for name in _PACKAGES),
-        *(_tool(tool) for tool in TOOLS),
-        _gpu(),
-    ]
+    findings = [_check(name)() for name in what or _CHECKS]
     columns = {
         "what": "what",
         "status": "status",
@@ -85,24 +93,29 @@ def _package(name: str) -> Finding:
 def _tool(tool: Tool) -> Finding:
     try:
         path = find_tool(tool)
+    except OutdatedTool as old:
+        found = Finding(what=tool.name, status="too old", needed_for=tool.purpose, how_to_get=tool.hint)
+        return replace(found, version=old.version, where=str(old.path))
     except MissingTool:
         return Finding(what=tool.name, status="missing", needed_for=tool.purpose, how_to_get=tool.hint)
-    version = tool_version(path)
-    old = tool is NVCC and nvcc_is_too_old(version)
-    return Finding(
-        what=tool.name,
-        status="too old" if old else "ok",
-        version=version,
-        where=str(path),
-        needed_for=tool.purpose,
-        how_to_get=tool.hint if old else "",
-    )
+    return Finding(what=tool.name, status="ok", version=tool_version(path), where=str(path), needed_for=tool.purpose)
 
 
-def nvcc_is_too_old(version: str) -> bool:
-    """Whether nvcc's version, such as ``12.4.131``, comes before the oldest that knows every target."""
-    release = re.match(r"(\d+)\.(\d+)", version)
-    return release is not None and (int(release[1]), int(release[2])) < _OLDEST_NVCC
+def _gxx() -> Finding:
+    """g++, which must not be newer than what nvcc accepts either."""
+    found = _tool(GXX)
+    newest = _newest_gxx()
+    if not found.is_fine or newest is None or is_older(found.version, (newest + 1,)):
+        return found
+    hint = f"install g++ {newest} and name it in {GXX.variable}: nvcc accepts no newer one"
+    return replace(found, status="too new", how_to_get=hint)
+
+
+def _newest_gxx() -> int | None:
+    try:
+        return newest_gxx(tool_version(find_tool(NVCC)))
+    except MissingTool:
+        return None
 
 
 def _gpu() -> Finding:
@@ -126,3 +139,19 @@ def _gpu_names() -> tuple[str, ...]:
     except (OSError, subprocess.TimeoutExpired):
         return ()
     return tuple(line.strip() for line in done.stdout.splitlines() if line.strip()) if done.returncode == 0 else ()
+
+
+_CHECKS: Mapping[str, Callable[[], Finding]] = {
+    "python": _python,
+    **{name: partial(_package, name) for name in _PACKAGES},
+    **{tool.name: partial(_tool, tool) for tool in TOOLS},
+    GXX.name: _gxx,
+    "GPU": _gpu,
+}
+"""Every check by what it looks at, in the order of the table."""
+
+
+def _check(name: str) -> Callable[[], Finding]:
+    if name not in _CHECKS:
+        raise typer.BadParameter(f"{name!r} is not checked, want one of {', '.join(_CHECKS)}")
+    return _CHECKS[name]

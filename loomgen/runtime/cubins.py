@@ -17,8 +17,8 @@ from loomgen.runtime.bundle import Bundle, kernel_root
 from loomgen.runtime.cache import CubinCache, CubinWarning, default_cache_folder
 from loomgen.runtime.content import SOURCE_HEADERS, content_keys, digest
 from loomgen.target import Target
-from loomgen.toolchain.build import CubinJob, build_cubins
-from loomgen.toolchain.find import NINJA, NVCC, MissingTool, find_tool, tool_version
+from loomgen.toolchain.build import BuildTools, CubinJob, build_cubins
+from loomgen.toolchain.find import MissingTool, tool_version
 
 Progress = Callable[[int, int], None]
 
@@ -64,9 +64,10 @@ class CubinStore:
         missing = [kernel for kernel in kernels if kernel.name not in bundled]
         if not missing:
             return bundled
-        nvcc, ninja, version = self._tools(missing, target)
+        tools = self._tools(missing, target)
+        version = tool_version(tools.nvcc)
         names = {k.name: f"{k.name}-{digest([contents[k.name], version])[:_KEY_DIGITS]}" for k in missing}
-        build = _Build(store=self, target=target, names=names, nvcc=nvcc, ninja=ninja)
+        build = _Build(store=self, target=target, names=names, tools=tools)
         return bundled | build.cubins(missing)
 
     @cached_property
@@ -78,16 +79,15 @@ class CubinStore:
     def _temporary(self) -> tempfile.TemporaryDirectory[str]:
         return tempfile.TemporaryDirectory(prefix="loomgen-")
 
-    def _tools(self, missing: Sequence[KernelEntry], target: Target) -> tuple[Path, Path, str]:
+    def _tools(self, missing: Sequence[KernelEntry], target: Target) -> BuildTools:
         try:
-            nvcc, ninja = find_tool(NVCC), find_tool(NINJA)
+            return BuildTools.find()
         except MissingTool as error:
             names = ", ".join(kernel.name for kernel in missing)
             raise NoCubin(
                 f"no cubin for {target.name} of {names}: {error}; or, where there is nvcc, bundle cubins of these "
                 f"sources into the package: `loomgen build --arch {target.name} --bundle`"
             ) from error
-        return nvcc, ninja, tool_version(nvcc)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +97,7 @@ class _Build:
     store: CubinStore
     target: Target
     names: Mapping[str, str]
-    nvcc: Path
-    ninja: Path
+    tools: BuildTools
 
     def cubins(self, kernels: Sequence[KernelEntry]) -> dict[str, bytes]:
         cache = self._cache(self.store.cache)
@@ -135,8 +134,7 @@ class _Build:
                 jobs,
                 folder=scratch,
                 include=root / SOURCE_HEADERS,
-                nvcc=self.nvcc,
-                ninja=self.ninja,
+                tools=self.tools,
                 n_parallel=self.store.n_parallel,
                 on_progress=self.store.on_progress,
             )

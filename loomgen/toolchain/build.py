@@ -12,11 +12,31 @@ from pathlib import Path
 from loomgen.registry import KernelEntry, Registry
 from loomgen.target import Target
 from loomgen.toolchain.errors import BuildFailed
+from loomgen.toolchain.find import GXX, NINJA, NVCC, find_tool
 
 COMMON_FLAGS = ("-std=c++17", "-O3", "-fmad=false", "-Xptxas=-v,-warn-spills")
 """Products and sums are never fused behind a spec's back; ptxas reports what each kernel takes."""
 
 _PROGRESS = re.compile(r"^\[(\d+)/(\d+)\] ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildTools:
+    """What a build runs. Without a ``host_compiler`` nvcc takes the g++ that it finds itself."""
+
+    nvcc: Path
+    ninja: Path
+    host_compiler: Path | None = None
+
+    @classmethod
+    def find(cls) -> BuildTools:
+        """Those of this machine; raises MissingTool.
+
+        g++ is looked for first, and always: of one that is missing nvcc says neither what it is for nor how to get it.
+        """
+        gxx = find_tool(GXX)
+        chosen = GXX.variable in os.environ
+        return cls(nvcc=find_tool(NVCC), ninja=find_tool(NINJA), host_compiler=gxx if chosen else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +62,15 @@ def cubin_jobs(registry: Registry, target: Target, root: Path) -> tuple[CubinJob
     )
 
 
-def ninja_text(jobs: Sequence[CubinJob], nvcc: Path, include_dir: Path) -> str:
+def ninja_text(jobs: Sequence[CubinJob], tools: BuildTools, include_dir: Path) -> str:
     """The ninja file for ``jobs``. A log belongs to its cubin: if either is gone, both are made again."""
-    flags = " ".join((*COMMON_FLAGS, f"-I{_shell(include_dir)}"))
+    host = () if tools.host_compiler is None else (f"-ccbin={_shell(tools.host_compiler)}",)
+    flags = " ".join((*COMMON_FLAGS, *host, f"-I{_shell(include_dir)}"))
     head = (
         "ninja_required_version = 1.10\n"
         "\n"
         "rule cubin\n"
-        f"  command = {_shell(nvcc)} {flags} $gencode --cubin -MD -MF $out.d -o $out $in > $log 2>&1"
+        f"  command = {_shell(tools.nvcc)} {flags} $gencode --cubin -MD -MF $out.d -o $out $in > $log 2>&1"
         " || { cat $log; exit 1; }\n"
         "  depfile = $out.d\n"
         "  deps = gcc\n"
@@ -74,8 +95,7 @@ def build_cubins(
     *,
     folder: Path,
     include: Path,
-    nvcc: Path,
-    ninja: Path,
+    tools: BuildTools,
     n_parallel: int | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
@@ -87,9 +107,9 @@ def build_cubins(
     folder.mkdir(parents=True, exist_ok=True)
     _forget_lost_logs(jobs)
     file = folder / "cubin.ninja"
-    file.write_text(ninja_text(jobs, nvcc, include), encoding="utf-8")
+    file.write_text(ninja_text(jobs, tools, include), encoding="utf-8")
     parallel = () if n_parallel is None else ("-j", str(n_parallel))
-    command = [str(ninja), "-C", str(folder), "-f", file.name, *parallel]
+    command = [str(tools.ninja), "-C", str(folder), "-f", file.name, *parallel]
     environ = {**os.environ, "NINJA_STATUS": "[%f/%t] "}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environ) as process:
         assert process.stdout is not None

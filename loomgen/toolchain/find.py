@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,12 +16,14 @@ from loomgen.errors import LoomgenError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A program: the variable that overrides where it is, what it is for, how to get it."""
+    """A program: the variable that overrides where it is, what it is for, how to get it, and the oldest version that
+    will do (empty: any)."""
 
     name: str
     variable: str
     purpose: str
     hint: str
+    oldest: tuple[int, ...] = ()
 
 
 NVCC = Tool(
@@ -29,6 +31,7 @@ NVCC = Tool(
     variable="LOOMGEN_NVCC",
     purpose="compiling kernels to cubins",
     hint="pip install 'loomgen[nvcc]', or install the CUDA toolkit, 12.9 or newer",
+    oldest=(12, 9),  # the first release that compiles for sm_103a
 )
 NVDISASM = Tool(
     name="nvdisasm",
@@ -42,8 +45,17 @@ GXX = Tool(
     variable="LOOMGEN_CXX",
     purpose="the emulator, and nvcc's host pass",
     hint="apt-get install g++, or your system's equivalent",
+    oldest=(9,),  # the first release whose C++17 is not called experimental
 )
 TOOLS = (GXX, NVCC, NINJA, NVDISASM)
+
+_NEWEST_GXX: Mapping[tuple[int, ...], int] = {(12, 9): 14, (13, 0): 15}
+"""The newest major version of g++ that a release of nvcc accepts: ``crt/host_config.h`` of each."""
+
+
+def newest_gxx(nvcc_version: str) -> int | None:
+    """The newest major version of g++ that nvcc accepts; None where that is not known."""
+    return _NEWEST_GXX.get(_numbers(nvcc_version)[:2])
 
 
 class MissingTool(LoomgenError):
@@ -54,25 +66,44 @@ class MissingTool(LoomgenError):
         super().__init__(f"{tool.name} {reason} (needed for {tool.purpose}); {tool.hint}, or set {tool.variable}")
 
 
+class OutdatedTool(MissingTool):
+    """A program that is there, but older than what will do."""
+
+    def __init__(self, tool: Tool, path: Path, version: str) -> None:
+        self.path, self.version = path, version
+        super().__init__(tool, f"{version} at {path} is older than {'.'.join(map(str, tool.oldest))}")
+
+
 def find_tool(
     tool: Tool, environ: Mapping[str, str] = os.environ, packages: Path | None = None, scripts: Path | None = None
 ) -> Path:
-    """The program's path: ``tool.variable``, then PATH, then this Python's scripts and NVIDIA's packages, then
-    the toolkit's usual folder.
+    """The program's path: ``tool.variable``, or else the first that is not too old on PATH, among this Python's
+    scripts, in NVIDIA's packages, in the toolkit's usual folder.
 
-    ``packages`` and ``scripts`` default to this Python's folders. Raises :class:`MissingTool`.
+    ``packages`` and ``scripts`` default to this Python's folders. Raises :class:`MissingTool`, :class:`OutdatedTool`
+    where all there are is older than ``tool.oldest``.
     """
     named = environ.get(tool.variable)
     if named is not None:
         found = shutil.which(named)
         if found is None:
             raise MissingTool(tool, f"is not {named!r}, which {tool.variable} says")
-        return Path(found)
-    folders = [environ.get("PATH", ""), *map(str, _folders(packages, scripts))]
-    found = shutil.which(tool.name, path=os.pathsep.join(folders))
-    if found is None:
+        return _first_recent(tool, [Path(found)])
+    folders = [*environ.get("PATH", "").split(os.pathsep), *map(str, _folders(packages, scripts))]
+    candidates = [Path(path) for folder in folders if (path := shutil.which(tool.name, path=folder)) is not None]
+    if not candidates:
         raise MissingTool(tool, "was not found")
-    return Path(found)
+    return _first_recent(tool, candidates)
+
+
+def _first_recent(tool: Tool, candidates: Sequence[Path]) -> Path:
+    """The first that is not too old; a program that does not tell its version is taken at its word."""
+    if not tool.oldest:
+        return candidates[0]
+    for path in candidates:
+        if not is_older(tool_version(path), tool.oldest):
+            return path
+    raise OutdatedTool(tool, candidates[0], tool_version(candidates[0]))
 
 
 def _folders(packages: Path | None, scripts: Path | None) -> list[Path]:
@@ -99,3 +130,12 @@ def parse_version(text: str) -> str:
     line = next((line for line in lines if "release" in line), lines[0] if lines else "")
     numbers = re.findall(r"\d+(?:\.\d+)+", line)
     return numbers[-1] if numbers else "unknown"
+
+
+def is_older(version: str, than: tuple[int, ...]) -> bool:
+    """Whether a version such as ``12.4.131`` comes before ``than``; an unknown one does not."""
+    return version != "unknown" and _numbers(version) < than
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return () if version == "unknown" else tuple(map(int, version.split(".")))

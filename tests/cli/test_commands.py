@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from loomgen.cli import app
-from loomgen.cli.doctor import nvcc_is_too_old
 from loomgen.cli.project import Project
 from loomgen.ir.kernel import KernelSpec
 from loomgen.registry import published_schema
 from loomgen.target import Target
 from tests.cli.command import loomgen, use_kernels
 from tests.render.fakes import kernel
+from tests.toolchain.programs import program
 from tests.toolchain.projects import NAME, SPILLING, write_project
 
 
@@ -125,6 +125,27 @@ def test_build_without_nvcc_exits_3(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "pip install 'loomgen[nvcc]'" in result.stderr
 
 
+@pytest.mark.parametrize("command", ["build", "census"])
+def test_without_a_compiler_for_nvcc_nothing_is_built(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOOMGEN_CXX", str(tmp_path / "g++"))
+    monkeypatch.setenv("LOOMGEN_NVCC", str(tmp_path / "nvcc"))
+    result = loomgen(write_project(tmp_path), command)
+    assert result.exit_code == 3
+    assert "error: g++ is not" in result.stderr
+    assert "nvcc's host pass); apt-get install g++" in result.stderr
+    assert not (tmp_path / "build").exists()
+
+
+def test_build_refuses_an_nvcc_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = program(tmp_path / "nvcc", "Cuda compilation tools, release 12.4, V12.4.131")
+    monkeypatch.setenv("LOOMGEN_NVCC", str(old))
+    result = loomgen(write_project(tmp_path), "build")
+    assert result.exit_code == 3
+    assert f"error: nvcc 12.4.131 at {old} is older than 12.9" in result.stderr
+
+
 def test_census_counts(tmp_path: Path) -> None:
     root = write_project(tmp_path)
     result = loomgen(root, "census", "--arch", "sm_90a", "--strict", "--json")
@@ -167,10 +188,38 @@ def test_doctor_says_how_to_get_what_is_missing_and_exits_3(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(
-    ("version", "old"), [("12.8.93", True), ("12.9.86", False), ("13.0.88", False), ("unknown", False)]
+    ("gxx", "nvcc", "status"),
+    [
+        ("8.5.0", "13.0.88", "too old"),
+        ("9.4.0", "13.0.88", "ok"),
+        ("15.2.0", "13.0.88", "ok"),
+        ("16.1.0", "13.0.88", "too new"),
+        ("15.2.0", "12.9.86", "too new"),
+        ("16.1.0", "99.0.1", "ok"),
+        ("16.1.0", "12.4.131", "ok"),
+    ],
 )
-def test_an_nvcc_that_does_not_know_every_target_is_too_old(version: str, old: bool) -> None:
-    assert nvcc_is_too_old(version) is old
+def test_doctor_says_whether_nvcc_accepts_the_compiler(
+    gxx: str, nvcc: str, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOOMGEN_CXX", str(program(tmp_path / "g++", f"g++ (GCC) {gxx}")))
+    monkeypatch.setenv("LOOMGEN_NVCC", str(program(tmp_path / "nvcc", f"release {nvcc[:4]}, V{nvcc}")))
+    result = loomgen(tmp_path, "doctor", "g++", "--json")
+    (finding,) = json.loads(result.stdout)
+    assert (finding["status"], finding["version"]) == (status, gxx)
+    assert result.exit_code == (0 if status == "ok" else 3)
+    assert (finding["how_to_get"] == "") is (status == "ok")
+
+
+def test_doctor_looks_at_what_it_is_told_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = program(tmp_path / "nvcc", "release 12.4, V12.4.131")
+    monkeypatch.setenv("LOOMGEN_NVCC", str(old))
+    assert loomgen(tmp_path, "doctor", "python", "ninja").exit_code == 0
+    result = loomgen(tmp_path, "doctor", "nvcc", "--json")
+    assert result.exit_code == 3
+    (finding,) = json.loads(result.stdout)
+    assert (finding["status"], finding["where"]) == ("too old", str(old))
+    assert loomgen(tmp_path, "doctor", "gcc").exit_code == 2
 
 
 def test_every_command_documents_its_exit_codes() -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from loomgen.target import SM_90A, SM_100A, SM_103A, TARGETS, Target
-from loomgen.toolchain.build import CubinJob, build_cubins, cubin_jobs, ninja_text
+from loomgen.toolchain.build import BuildTools, CubinJob, build_cubins, cubin_jobs, ninja_text
 from loomgen.toolchain.census import census_row
 from loomgen.toolchain.errors import BuildFailed
-from loomgen.toolchain.find import NINJA, NVCC, NVDISASM, find_tool
+from loomgen.toolchain.find import NVDISASM, find_tool
+from tests.toolchain.programs import program
 from tests.toolchain.projects import HEADER_PATH, NAME, SOURCE_PATH, SPILLING, registry, write_project
 
 
@@ -25,8 +26,7 @@ def run(root: Path, jobs: tuple[CubinJob, ...]) -> list[tuple[int, int]]:
         jobs,
         folder=root / "build",
         include=root / "generated" / "include",
-        nvcc=find_tool(NVCC),
-        ninja=find_tool(NINJA),
+        tools=BuildTools.find(),
         n_parallel=2,
         on_progress=lambda done, total: seen.append((done, total)),
     )
@@ -35,11 +35,38 @@ def run(root: Path, jobs: tuple[CubinJob, ...]) -> list[tuple[int, int]]:
 
 def test_ninja_text_quotes_paths_and_names_the_target() -> None:
     (job,) = jobs_for(Path("/a b/$c"), SM_100A)
-    text = ninja_text([job], Path("/opt/n v/nvcc"), Path("/a b/$c/generated/include"))
+    tools = BuildTools(nvcc=Path("/opt/n v/nvcc"), ninja=Path("/opt/ninja"))
+    text = ninja_text([job], tools, Path("/a b/$c/generated/include"))
     assert "  command = '/opt/n v/nvcc' -std=c++17 -O3 -fmad=false -Xptxas=-v,-warn-spills" in text
     assert "-I'/a b/$$c/generated/include'" in text
     assert f"build /a$ b/$$c/build/cubin/sm_100a/{NAME}.cubin: cubin /a$ b/$$c/{SOURCE_PATH}\n" in text
     assert "  gencode = -gencode=arch=compute_100a,code=sm_100a\n" in text
+
+
+def test_a_chosen_compiler_is_nvccs_too() -> None:
+    (job,) = jobs_for(Path("/root"), SM_100A)
+    tools = BuildTools(nvcc=Path("/opt/nvcc"), ninja=Path("/opt/ninja"), host_compiler=Path("/opt/g n/g++-12"))
+    text = ninja_text([job], tools, Path("/include"))
+    assert "-Xptxas=-v,-warn-spills -ccbin='/opt/g n/g++-12' -I'/include' $gencode" in text
+
+
+def test_a_compiler_is_chosen_by_its_variable_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = program(tmp_path / "my-g++", "g++ 12.2.0")
+    monkeypatch.delenv("LOOMGEN_CXX", raising=False)
+    assert BuildTools.find().host_compiler is None
+    monkeypatch.setenv("LOOMGEN_CXX", str(chosen))
+    assert BuildTools.find().host_compiler == chosen
+
+
+def test_nvcc_runs_the_chosen_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = tmp_path / "calls"
+    chosen = tmp_path / "my-g++"
+    chosen.write_text(f'#!/bin/sh\necho "$@" >> {calls}\nexec g++ "$@"\n')
+    chosen.chmod(0o755)
+    monkeypatch.setenv("LOOMGEN_CXX", str(chosen))
+    root = write_project(tmp_path / "project")
+    assert run(root, jobs_for(root, SM_90A)) == [(1, 1)]
+    assert SOURCE_PATH in calls.read_text()
 
 
 def test_every_target_compiles_and_takes_no_stack(tmp_path: Path) -> None:

@@ -6,14 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from loomgen.toolchain.find import NINJA, NVCC, MissingTool, find_tool, parse_version, tool_version
-
-
-def program(path: Path, output: str = "") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\necho '{output}'\n")
-    path.chmod(0o755)
-    return path
+from loomgen.toolchain.find import (
+    GXX,
+    NINJA,
+    NVCC,
+    MissingTool,
+    OutdatedTool,
+    find_tool,
+    is_older,
+    newest_gxx,
+    parse_version,
+    tool_version,
+)
+from tests.toolchain.programs import program
 
 
 def test_the_variable_comes_first(tmp_path: Path) -> None:
@@ -47,6 +52,41 @@ def test_a_missing_tool_says_what_it_is_for_and_how_to_get_it(tmp_path: Path) ->
     assert str(caught.value) == (
         "ninja was not found (needed for running builds); pip install ninja, or set LOOMGEN_NINJA"
     )
+
+
+def nvcc(path: Path, version: str) -> Path:
+    return program(path, f"Cuda compilation tools, release {version[:4]}, V{version}")
+
+
+def test_what_is_too_old_is_passed_over(tmp_path: Path) -> None:
+    nvcc(tmp_path / "old" / "nvcc", "12.4.131")
+    recent = nvcc(tmp_path / "recent" / "nvcc", "13.0.88")
+    environ = {"PATH": f"{tmp_path / 'old'}:{tmp_path / 'recent'}"}
+    assert find_tool(NVCC, environ, tmp_path, tmp_path) == recent
+    wheel = nvcc(tmp_path / "packages" / "nvidia" / "cu13" / "bin" / "nvcc", "13.0.88")
+    assert find_tool(NVCC, {"PATH": str(tmp_path / "old")}, tmp_path / "packages", tmp_path) == wheel
+
+
+@pytest.mark.parametrize("variable", ["LOOMGEN_CXX", "PATH"])
+def test_where_all_is_too_old_the_first_is_named(variable: str, tmp_path: Path) -> None:
+    old = program(tmp_path / "g++", "g++ (GCC) 8.5.0")
+    environ = {"PATH": str(tmp_path), variable: str(old if variable == "LOOMGEN_CXX" else tmp_path)}
+    with pytest.raises(OutdatedTool) as caught:
+        find_tool(GXX, environ, tmp_path, tmp_path)
+    assert str(caught.value).startswith(f"g++ 8.5.0 at {old} is older than 9 (needed for the emulator")
+
+
+@pytest.mark.parametrize(
+    ("version", "older"),
+    [("12.8.93", True), ("12.9.86", False), ("12.10.1", False), ("13.0.88", False), ("unknown", False)],
+)
+def test_an_nvcc_that_does_not_know_every_target_is_too_old(version: str, older: bool) -> None:
+    assert is_older(version, NVCC.oldest) is older
+
+
+@pytest.mark.parametrize(("version", "newest"), [("12.9.86", 14), ("13.0.88", 15), ("99.0.1", None), ("unknown", None)])
+def test_the_newest_compiler_that_nvcc_accepts(version: str, newest: int | None) -> None:
+    assert newest_gxx(version) == newest
 
 
 @pytest.mark.parametrize(
