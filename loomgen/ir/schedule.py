@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+
+from loomgen.errors import Span
 
 
 class Place(Enum):
@@ -33,7 +35,8 @@ class Schedule:
 
     ``rows`` names the index letters whose 16-row slabs are dealt to the warps; ``rings`` the number of slots of a
     loop's tiles; ``place`` where a statement's value lives; ``min_blocks`` the launch bound; ``vector`` the
-    neighbouring columns that a thread of a stage without products holds.
+    neighbouring columns that a thread of a stage without products holds. ``spans`` has the place in the spec of what
+    is said: of a key's value (``warps``) and of an entry's name (``place.h``).
     """
 
     warps: int | None = None
@@ -43,6 +46,12 @@ class Schedule:
     place: tuple[tuple[str, Place], ...] = ()
     min_blocks: int | None = None
     vector: int | None = None
+    spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False)
+
+    def span(self, *keys: str) -> Span | None:
+        """The place of the first of the keys that the section has."""
+        known = dict(self.spans)
+        return next((known[key] for key in keys if key in known), None)
 
     def split(self, index: str) -> Split | None:
         return next((s for s in self.splits if s.index == index), None)

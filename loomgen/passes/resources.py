@@ -17,20 +17,22 @@ _FEWEST_REGISTERS = 1
 
 
 def check_resources(kernel: KernelSpec, target: Target, team: Team, layout: SharedLayout) -> None:
-    """Raises SpecError, at the stage, with what is too much and the largest buffers."""
+    """Raises SpecError, at the schedule's key if one asks for it, with what is too much and the largest buffers."""
     if team.threads > target.max_threads_per_block:
         message = f"{team.warps} warps are {team.threads} threads; a block has at most {target.max_threads_per_block}"
-        raise _too_much(kernel, target, message, "give `rows` a smaller index, or split it `across` fewer warps")
+        raise _too_much(
+            kernel, target, message, "give `rows` a smaller index, or split it `across` fewer warps", "warps", "rows"
+        )
     limit = target.max_shared_bytes_per_block
     if layout.n_bytes > limit:
         message = f"a block needs {_kib(layout.n_bytes)} of shared memory and has at most {_kib(limit)}"
-        raise _too_much(kernel, target, message, largest_buffers(layout))
+        raise _too_much(kernel, target, message, largest_buffers(layout), "rings")
     wanted = kernel.schedule.min_blocks or 1
     fits = occupancy(target, threads=team.threads, registers=_FEWEST_REGISTERS, shared_bytes=layout.n_bytes)
     if fits.blocks < wanted:
         each = f"{team.threads} threads and {_kib(layout.n_bytes)} of shared memory"
         message = f"min_blocks: {wanted}, but {fits.blocks} blocks of {each} fit on an SM"
-        raise _too_much(kernel, target, message, largest_buffers(layout))
+        raise _too_much(kernel, target, message, largest_buffers(layout), "min_blocks")
 
 
 def largest_buffers(layout: SharedLayout) -> str:
@@ -49,8 +51,7 @@ def _kib(n_bytes: int) -> str:
     return f"{n_bytes / 1024:.4g} KiB"
 
 
-def _too_much(kernel: KernelSpec, target: Target, message: str, hint: str) -> SpecError:
+def _too_much(kernel: KernelSpec, target: Target, message: str, hint: str, *keys: str) -> SpecError:
     chain = (f"in {kernel.name}, for {target.name}",)
-    return SpecError(
-        [Diagnostic(code=Code.TOO_LARGE.value, message=message, span=kernel.program.span, hint=hint, chain=chain)]
-    )
+    span = kernel.schedule.span(*keys) or kernel.program.span
+    return SpecError([Diagnostic(code=Code.TOO_LARGE.value, message=message, span=span, hint=hint, chain=chain)])

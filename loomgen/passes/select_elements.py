@@ -108,8 +108,9 @@ def _runs_in_shared(value: Value, expr: tile.Expr, span: Span, rules: Rules, hom
         return True
     place = rules.schedule.placed(value.name)
     if place is Place.SHARED and (rules.division.vector is not None or not value.dtype.is_half):
+        at = rules.schedule.span(f"place.{value.name}") or span
         raise reject(
-            span, Code.BAD_PLACE, f"{value}: only 16-bit tiles of a stage with products are computed in shared memory"
+            at, Code.BAD_PLACE, f"{value}: only 16-bit tiles of a stage with products are computed in shared memory"
         )
     if place is not None:
         return place is Place.SHARED

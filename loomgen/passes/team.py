@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NoReturn
 
-from loomgen.errors import Diagnostic, SpecError
+from loomgen.errors import Diagnostic, Span, SpecError
 from loomgen.ir import walk
 from loomgen.ir.kernel import KernelSpec
 from loomgen.ir.plan import Fragment, RegisterTile, Strip, StripTile, Team
@@ -66,10 +66,11 @@ def divide(kernel: KernelSpec, program: Program) -> Division:
 def _divide_strips(kernel: KernelSpec, program: Program) -> Division:
     team = Team(slabs=kernel.schedule.warps or _DEFAULT_VECTOR_WARPS, parts=1)
     vector = kernel.schedule.vector or PAIR
-    for cols in (cols for stmt in walk.statements(program.body) for cols in _columns(stmt)):
+    held = ((cols, stmt.span) for stmt in walk.statements(program.body) for cols in _columns(stmt))
+    for cols, span in held:
         if not (_is_power_of_two(cols.extent) and _is_power_of_two(vector) and PAIR <= vector <= cols.extent):
             message = f"columns {cols.name}: {cols.extent} do not cut into strips of {vector}"
-            _reject(kernel, Code.STRIP_COLUMNS, message, "both are powers of two")
+            _reject(kernel, Code.STRIP_COLUMNS, message, "both are powers of two", "vector", fallback=span)
     return Division(team=team, rows=frozenset(), split=None, split_symbol=None, vector=vector)
 
 
@@ -92,16 +93,19 @@ def _divide_slabs(kernel: KernelSpec, program: Program, products: list[Contract]
     slabs = {index.extent // SLAB_ROWS for index in rows}
     if len(slabs) != 1 or any(index.extent % SLAB_ROWS for index in rows):
         names = ", ".join(f"{index.name}: {index.extent}" for index in rows)
-        _reject(kernel, Code.UNEVEN_SLABS, f"rows {names} do not cut into equally many slabs of {SLAB_ROWS}", None)
+        message = f"rows {names} do not cut into equally many slabs of {SLAB_ROWS}"
+        _reject(kernel, Code.UNEVEN_SLABS, message, None, "rows", fallback=products[0].span)
     split = schedule.splits[0] if schedule.splits else None
     if len(schedule.splits) > 1 or (split is not None and split.across > _MAX_ACROSS):
-        _reject(kernel, Code.SPLIT_COUNT, f"one index is split, across at most {_MAX_ACROSS} groups of warps", None)
+        message = f"one index is split, across at most {_MAX_ACROSS} groups of warps"
+        _reject(kernel, Code.SPLIT_COUNT, message, None, *(f"split.{each.index}" for each in schedule.splits[-1:]))
     if split is not None and split.across not in (1, split.parts):
-        _reject(kernel, Code.SPLIT_COUNT, "each group of warps has one part, or one group has them all", None)
+        message = "each group of warps has one part, or one group has them all"
+        _reject(kernel, Code.SPLIT_COUNT, message, None, f"split.{split.index}")
     team = Team(slabs=slabs.pop(), parts=split.across if split else 1)
     if schedule.warps not in (None, team.warps):
         hint = f"{team.slabs} slabs x {team.parts} parts make {team.warps} warps"
-        _reject(kernel, Code.WARP_COUNT, f"warps: {schedule.warps} does not fit rows and split", hint)
+        _reject(kernel, Code.WARP_COUNT, f"warps: {schedule.warps} does not fit rows and split", hint, "warps")
     return Division(
         team=team,
         rows=frozenset(index.name for index in rows),
@@ -111,6 +115,10 @@ def _divide_slabs(kernel: KernelSpec, program: Program, products: list[Contract]
     )
 
 
-def _reject(kernel: KernelSpec, code: Code, message: str, hint: str | None) -> NoReturn:
+def _reject(
+    kernel: KernelSpec, code: Code, message: str, hint: str | None, *keys: str, fallback: Span | None = None
+) -> NoReturn:
+    """At the first of the schedule's keys that the spec has, else at ``fallback`` or the stage."""
+    span = kernel.schedule.span(*keys) or fallback or kernel.program.span
     chain = (f"in {kernel.name}",)
-    raise SpecError([Diagnostic(code=code.value, message=message, span=kernel.program.span, hint=hint, chain=chain)])
+    raise SpecError([Diagnostic(code=code.value, message=message, span=span, hint=hint, chain=chain)])

@@ -47,7 +47,17 @@ class _ScheduleReader:
             place=tuple(self._places(model.place)),
             min_blocks=self._optional(model.min_blocks, ("schedule", "min_blocks")),
             vector=self._optional(model.vector, ("schedule", "vector")),
+            spans=tuple(self._spans()),
         )
+
+    def _spans(self) -> Iterator[tuple[str, Span]]:
+        document = self.reader.document
+        for key in (loc for loc in document.keys if loc[:1] == ("schedule",)):
+            match key:
+                case (_, str(name)):
+                    yield name, document.value_span(key)
+                case (_, str(name), str(entry)):
+                    yield f"{name}.{entry}", document.key_span(key)
 
     def _optional(self, value: Number | None, loc: Loc) -> int | None:
         if value is None:

@@ -45,11 +45,14 @@ def _load_file(path: Path, root: Path, diagnostics: Collector) -> tuple[KernelSp
 
 
 def _kernels(document: Document, diagnostics: Collector) -> tuple[KernelSpec, ...]:
-    model = validate(document, diagnostics)
-    if model is None:
+    checked = validate(document, diagnostics)
+    if checked is None:
         return ()
-    check_names(document, model, diagnostics)
-    return expand(document, model, diagnostics)
+    content = Collector()  # mistakes of form were mended and do not stop the search for those of content
+    check_names(*checked, content)
+    kernels = expand(*checked, content)
+    diagnostics.found += content.found
+    return kernels
 
 
 def _read(path: Path, shown: str) -> str:

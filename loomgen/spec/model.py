@@ -8,8 +8,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from loomgen.errors import Span
 from loomgen.spec.codes import Code
-from loomgen.spec.report import Collector, did_you_mean
-from loomgen.spec.source import Document
+from loomgen.spec.report import Collector, closest, did_you_mean
+from loomgen.spec.source import Document, Loc
 
 Target = Literal["sm_90a", "sm_100a", "sm_103a"]
 TARGETS: tuple[Target, ...] = get_args(Target)
@@ -91,28 +91,57 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "loomgen stage spec"}
 
 
-def validate(document: Document, diagnostics: Collector) -> SpecModel | None:
-    """The document as a model, or None with every mistake of its form recorded."""
+def validate(document: Document, diagnostics: Collector) -> tuple[Document, SpecModel] | None:
+    """The document and its model, with every mistake of its form recorded; None where nothing can be made of it.
+
+    A mistyped key is taken for the missing one that it resembles, any other unknown key and what is wrong in the
+    schedule are left out: the mistakes of the rest are then found, too.
+    """
+    for loc, key in _mistyped(document, _errors(document)).items():
+        _report_unknown(document, loc, diagnostics)
+        document = document.with_key(loc, key)
+    seen: set[Span] = set()
+    for item in _errors(document):
+        _report(document, item, diagnostics, seen)
+        document = document.without(_spare(item))
+    return None if _errors(document) else (document, SpecModel.model_validate(document.data))
+
+
+def _errors(document: Document) -> list[Any]:
     try:
-        return SpecModel.model_validate(document.data)
+        SpecModel.model_validate(document.data)
     except ValidationError as error:
-        seen: set[Span] = set()
-        for item in error.errors():
-            _report(document, item, diagnostics, seen)
-        return None
+        return list(error.errors())
+    return []
+
+
+def _mistyped(document: Document, errors: list[Any]) -> dict[Loc, str]:
+    """Unknown keys, each with the key of its section that is not there and that it must stand for."""
+    found: dict[Loc, str] = {}
+    for loc in (item["loc"] for item in errors if item["type"] == "extra_forbidden"):
+        close = closest(str(loc[-1]), _known_keys(loc))
+        if close is None or (*loc[:-1], close) in document.keys:
+            continue
+        if not any(other[:-1] == loc[:-1] and key == close for other, key in found.items()):
+            found[loc] = close
+    return found
+
+
+def _spare(item: Any) -> Loc:
+    """What is left out so that the rest can be checked: an unknown key, an entry of the schedule."""
+    loc: Loc = item["loc"]
+    if item["type"] == "extra_forbidden":
+        return loc
+    return loc[:2] if loc[0] == "schedule" else ()
 
 
 def _report(document: Document, item: Any, diagnostics: Collector, seen: set[Span]) -> None:
-    loc: tuple[str | int, ...] = item["loc"]
-    where = ".".join(str(part) for part in loc[:-1])
-    inside = f" in `{where}`" if where else ""
+    loc: Loc = item["loc"]
     if item["type"] == "extra_forbidden":
-        word = str(loc[-1])
-        hint = did_you_mean(word, _known_keys(loc))
-        diagnostics.add(Code.UNKNOWN_KEY, document.key_span(loc), f"unknown key `{word}`{inside}", hint)
+        _report_unknown(document, loc, diagnostics)
         return
     if item["type"] == "missing":
-        diagnostics.add(Code.MISSING_KEY, document.key_span(loc[:-1]), f"key `{loc[-1]}` is missing{inside}")
+        diagnostics.add(Code.MISSING_KEY, document.key_span(loc[:-1]), f"key `{loc[-1]}` is missing{_inside(loc)}")
         return
     span = document.value_span(loc)
     if span not in seen:
@@ -121,7 +150,17 @@ def _report(document: Document, item: Any, diagnostics: Collector, seen: set[Spa
         diagnostics.add(Code.BAD_VALUE, span, message[0].lower() + message[1:])
 
 
-def _known_keys(loc: tuple[str | int, ...]) -> tuple[str, ...]:
+def _report_unknown(document: Document, loc: Loc, diagnostics: Collector) -> None:
+    hint = did_you_mean(str(loc[-1]), _known_keys(loc))
+    diagnostics.add(Code.UNKNOWN_KEY, document.key_span(loc), f"unknown key `{loc[-1]}`{_inside(loc)}", hint)
+
+
+def _inside(loc: Loc) -> str:
+    where = ".".join(str(part) for part in loc[:-1])
+    return f" in `{where}`" if where else ""
+
+
+def _known_keys(loc: Loc) -> tuple[str, ...]:
     sections: dict[str, type[BaseModel]] = {"params": ParamModel, "tensors": TensorModel, "schedule": ScheduleModel}
     model = SpecModel if len(loc) == 1 else sections[str(loc[0])]
     if loc[0] == "schedule" and len(loc) > 2:

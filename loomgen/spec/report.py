@@ -43,7 +43,13 @@ class Collector:
             pass
 
 
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word closest to ``word``, or None when nothing is close."""
+    close = difflib.get_close_matches(word, sorted(known), n=1)
+    return close[0] if close else None
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """A hint naming the known word closest to ``word``, or None when nothing is close."""
-    close = difflib.get_close_matches(word, sorted(known), n=1)
-    return f"did you mean `{close[0]}`?" if close else None
+    close = closest(word, known)
+    return f"did you mean `{close}`?" if close else None

@@ -74,7 +74,8 @@ class SectionReader:
         span = self.document.value_span(loc)
         number = value if isinstance(value, int) else static_number(self.document.texts[loc], self.statics)
         if number < 1:
-            raise Reject(Code.BAD_EXTENT, span, f"{value} is {number}: want at least 1")
+            shown = value if isinstance(value, str) else _shown(loc)
+            raise Reject(Code.BAD_EXTENT, span, f"{shown} is {number}: want at least 1")
         return number
 
     # ----------------------------------------------------------------------- tensors and scalars
@@ -202,6 +203,11 @@ class SectionReader:
 def _window_axis(name: str, count: int | str, kind: WindowKind, extent: int, span: Span) -> GridAxis:
     window = Window(name=name, kind=kind, extent=extent, parent=None, span=span)
     return GridAxis(name=name, count=count, window=window, span=span)
+
+
+def _shown(loc: Loc) -> str:
+    """What a number of the file is the value of."""
+    return f"`{loc[-1]}`" if isinstance(loc[-1], str) else f"dimension {loc[-1]} of `{loc[-3]}`"
 
 
 def _equation(shown: str, value: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import yaml
 
@@ -75,6 +75,39 @@ class Document:
             return self.keys[loc]
         return self.key_span(loc[:-1]) if loc else self.values[()]
 
+    def with_key(self, loc: Loc, key: str) -> Document:
+        """The same with the key at ``loc`` called ``key``."""
+        new = (*loc[:-1], key)
+
+        def moved(old: Loc) -> Loc:
+            return (*new, *old[len(loc) :]) if old[: len(loc)] == loc else old
+
+        return Document(
+            path=self.path,
+            data=_edited(self.data, loc, key),
+            values={moved(at): span for at, span in self.values.items()},
+            keys={moved(at): span for at, span in self.keys.items()},
+            texts={moved(at): text for at, text in self.texts.items()},
+        )
+
+    def without(self, loc: Loc) -> Document:
+        """The same without the key at ``loc``, if it is there; its places stay known."""
+        return replace(self, data=_edited(self.data, loc, None)) if loc else self
+
+
+def _edited(data: dict[str, Data], loc: Loc, key: str | None) -> dict[str, Data]:
+    """``data`` with the key at ``loc`` renamed to ``key``, or left out."""
+    head, rest = loc[0], loc[1:]
+    result: dict[str, Data] = {}
+    for name, value in data.items():
+        if name != head:
+            result[name] = value
+        elif rest:
+            result[name] = _edited(value, rest, key) if isinstance(value, dict) else value
+        elif key is not None:
+            result[key] = value
+    return result
+
 
 @dataclass(slots=True)
 class _Places:
@@ -107,18 +140,22 @@ def _compose(path: str, text: str) -> yaml.Node | None:
         tokens = list(yaml.scan(text, Loader=yaml.BaseLoader))
         refused = next((t for t in tokens if isinstance(t, yaml.AnchorToken | yaml.AliasToken | yaml.TagToken)), None)
         if refused is not None:
-            span = _mark_span(path, refused.start_mark)
+            span = _mark_span(path, text, refused.start_mark)
             raise Reject(Code.YAML, span, "anchors, aliases and tags are not used here")
         return yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise Reject(Code.YAML, _mark_span(path, mark), error.problem or "cannot be parsed") from None
+        raise Reject(Code.YAML, _mark_span(path, text, mark), error.problem or "cannot be parsed") from None
     except yaml.YAMLError as error:
-        raise Reject(Code.YAML, _mark_span(path, None), str(error).splitlines()[0]) from None
+        raise Reject(Code.YAML, _mark_span(path, text, None), str(error).splitlines()[0]) from None
 
 
-def _mark_span(path: str, mark: yaml.Mark | None) -> Span:
+def _mark_span(path: str, text: str, mark: yaml.Mark | None) -> Span:
+    """The place of a mark; for one behind all text, the end of the last line that has any."""
     line, col = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
+    rows = text.rstrip().splitlines()
+    if rows and line > len(rows):
+        line, col = len(rows), len(rows[-1].rstrip()) + 1
     return Span(path=path, line=line, col=col, end_col=col + 1)
 
 

@@ -85,16 +85,16 @@ CARRIED = (
 )
 
 CASES = [
-    Case(Code.UNEVEN_SLABS, MATMUL, (("rows: i", "rows: [i, e]"),), 2),
-    Case(Code.WARP_COUNT, MATMUL, (("{rows: i}", "{rows: i, warps: 3}"),), 2),
+    Case(Code.UNEVEN_SLABS, MATMUL, (("rows: i", "rows: [i, e]"),), 16),
+    Case(Code.WARP_COUNT, MATMUL, (("{rows: i}", "{rows: i, warps: 3}"),), 16),
     Case(Code.NO_MMA, MATMUL, F32_PRODUCT, 14),
     Case(Code.REDUCTION_SHAPE, VECTOR, SUM_OF_SUMS, 16),
     Case(Code.REDUCTION_SHAPE, MATMUL, SPLIT_SUM, 14),
-    Case(Code.BAD_PLACE, MATMUL, F32_SHARED, 14),
-    Case(Code.STRIP_COLUMNS, VECTOR, (("K: 64", "K: 96"),), 2),
+    Case(Code.BAD_PLACE, MATMUL, F32_SHARED, 16),
+    Case(Code.STRIP_COLUMNS, VECTOR, (("K: 64", "K: 96"),), 14),
     Case(Code.NO_ROW_INDEX, MATMUL, (("rows: i", "rows: j"),), 14),
     Case(Code.OUTSIDE_CHUNK, MATMUL, (("gi[i] = g[c[i]]", "gi[i] = g[c[i-1]]"),), 13),
-    Case(Code.SPLIT_COUNT, MATMUL, (("{rows: i}", "{rows: i, split: {d: {parts: 4, across: 4}}}"),), 2),
+    Case(Code.SPLIT_COUNT, MATMUL, (("{rows: i}", "{rows: i, split: {d: {parts: 4, across: 4}}}"),), 16),
     Case(Code.CARRIED_VECTOR, VECTOR, CARRIED, 14),
 ]
 

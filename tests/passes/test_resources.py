@@ -39,13 +39,14 @@ def test_too_much_shared_memory_names_the_largest_buffers() -> None:
     found = rejected("fwd_h", replace(SM_90A, max_shared_bytes_per_block=48 * 1024))
     assert found.message == "a block needs 100.5 KiB of shared memory and has at most 48 KiB"
     assert found.hint == "largest: kc 32 KiB (2 slots), wc 32 KiB (2 slots), x_mm_parts 16 KiB, Sb_out 8 KiB"
-    assert found.span == kernel("fwd_h").program.span
+    assert found.span == kernel("fwd_h").schedule.span("rings")
     assert found.span.path == "specs/gdn/fwd_h.yaml"
     assert found.chain == (f"in {kernel('fwd_h').name}, for sm_90a",)
 
 
 def test_too_many_threads() -> None:
     found = rejected("fwd_h", team=Team(slabs=17, parts=2))
+    assert found.span == kernel("fwd_h").schedule.span("rows")
     assert found.message == "34 warps are 1088 threads; a block has at most 1024"
 
 

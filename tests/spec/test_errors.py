@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from loomgen.errors import Span, SpecError
-from loomgen.spec import load
+from loomgen.passes.pipeline import lower
+from loomgen.spec import load, render_error
 from loomgen.spec.codes import EXPLANATIONS, Code, errors_markdown
+from loomgen.target import SM_90A
 from tests.spec.support import BASE, FIRST, LAST, kernels_of, mistakes_in, write
 
 
@@ -223,3 +225,75 @@ def test_every_code_has_a_case_and_an_explanation() -> None:
 def test_the_page_of_errors_is_the_table() -> None:
     page = Path(__file__).parents[2] / "docs" / "errors.md"
     assert page.read_text(encoding="utf-8") == errors_markdown()
+
+
+MENDED = [
+    (("grid: {n:", "gird: {n:"), (Code.UNKNOWN_KEY, "gird", "did you mean `grid`?")),
+    (("{access: inout, ", "{acess: inout, "), (Code.UNKNOWN_KEY, "acess", "did you mean `access`?")),
+    (("rings: {kc: 2}", "ring: {kc: 2}"), (Code.UNKNOWN_KEY, "ring", "did you mean `rings`?")),
+    (("rings: {kc: 2}", "homes: {kc: 2}"), (Code.UNKNOWN_KEY, "homes", None)),
+    (("rings: {kc: 2}", "rings: {kc: [2]}"), (Code.BAD_VALUE, "[2]", None)),
+    (("place: {y: direct}", "place: {y: indirect}"), (Code.BAD_VALUE, "indirect", None)),
+]
+
+
+@pytest.mark.parametrize(("edit", "wanted"), MENDED)
+def test_a_mistake_of_form_is_one_error_and_hides_none_of_the_program(
+    edit: tuple[str, str], wanted: tuple[Code, str, str | None], tmp_path: Path
+) -> None:
+    assert BASE.count(edit[0]) == 1
+    text = BASE.replace(*edit).replace("scale*(TX", "sclae*(TX")
+    found = {item.code: item for item in mistakes_in(tmp_path, text)}
+    code, place, hint = wanted
+    assert sorted(found) == sorted([code.value, Code.UNKNOWN_NAME.value])
+    line = text[: text.index(place)].count("\n") + 1
+    col = text.index(place) - text.rfind("\n", 0, text.index(place))
+    assert (found[code.value].span.line, found[code.value].span.col) == (line, col)
+    assert found[code.value].hint == hint
+
+
+def test_a_file_that_ends_too_early_shows_its_last_line(tmp_path: Path) -> None:
+    text = "stage: demo\ndims: {C: 16\n\n\n"
+    (found,) = mistakes_in(tmp_path, text)
+    assert (found.code, found.span.line, found.span.col) == (Code.YAML.value, 2, 13)
+    assert render_error(SpecError([found]), {"demo.yaml": text}).splitlines()[1:] == [
+        "  dims: {C: 16",
+        f"  {' ' * 12}^",
+    ]
+
+
+def test_a_number_below_one_is_named(tmp_path: Path) -> None:
+    found = mistakes_in(tmp_path, BASE.replace("rings: {kc: 2}", "rings: {kc: 0}"))
+    assert [item.message for item in found] == ["`kc` is 0: want at least 1"]
+    found = mistakes_in(tmp_path, BASE.replace("shape: [SLOTS, HV, V]", "shape: [SLOTS, HV, 0]"))
+    assert [item.message for item in found] == ["dimension 2 of `pool` is 0: want at least 1"]
+
+
+SCHEDULES = [
+    ("rows: e, warps: 3", "3", Code.WARP_COUNT),
+    ("rows: [e, i2]", "[e, i2]", Code.UNEVEN_SLABS),
+    ("rows: e, split: {d: {parts: 4, across: 4}}", "d: {parts", Code.SPLIT_COUNT),
+    ("rows: e, split: {d: {parts: 4, across: 2}}", "d: {parts", Code.SPLIT_COUNT),
+    ("rows: [e, i], min_blocks: 400", "400", Code.TOO_LARGE),
+    ("rows: e, place: {S: shared}", "S: shared", Code.BAD_PLACE),
+]
+
+
+@pytest.mark.parametrize(("schedule", "place", "code"), SCHEDULES)
+def test_what_the_schedule_asks_in_vain_is_reported_at_its_key(
+    schedule: str, place: str, code: Code, tmp_path: Path
+) -> None:
+    last = next(line for line in BASE.splitlines() if line.startswith("schedule:"))
+    text = (
+        BASE.replace(last, f"schedule: {{{schedule}}}")
+        .replace("{i: C,", "{i2: L, i: C,")
+        .replace("{C: 16", "{L: 64, C: 16")
+    )
+    kernel = kernels_of(tmp_path, text)[0]
+    with pytest.raises(SpecError) as caught:
+        lower(kernel, SM_90A)
+    (found,) = caught.value.diagnostics
+    assert found.code == code.value
+    (line,) = [k for k, row in enumerate(text.splitlines(), 1) if row.startswith("schedule:")]
+    row = text.splitlines()[line - 1]
+    assert (found.span.line, found.span.col) == (line, row.index(place, row.index(schedule)) + 1)
