@@ -47,6 +47,8 @@ LAYOUTS = (
     *(Layout("bf16", pitch, 1) for pitch in (16, 32, 64, 128)),
     *(Layout("bf16", pitch, 2) for pitch in (32, 64, 128)),
     *(Layout("bf16", pitch, 3) for pitch in (64, 128, 256)),
+    Layout("bf16", 48, 1),
+    Layout("bf16", 96, 2),
     *(Layout("bf16", pitch, 0) for pitch in (16, 24, 32, 40, 64, 72, 128, 136)),
     Layout("float", 8, 1),
     Layout("float", 16, 2),

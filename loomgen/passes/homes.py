@@ -27,23 +27,24 @@ from loomgen.ir.walk import tile_reads
 from loomgen.passes.team import Division
 
 CHUNK_BYTES = 16
-_MAX_SWIZZLE_BITS = 3
+_SWIZZLE_BITS = (3, 2, 1)
 
 
 def shared_buffer(name: str, dtype: DType, rows: Index | None, cols: Index, slots: int = 1) -> SharedBuffer:
     """A buffer laid out so that neither rows of 16-byte chunks nor MMA operands meet bank conflicts.
 
-    Rows of 16-bit elements are XOR-swizzled by 16-byte chunks, up to the 8 chunks of a 128-byte bank row; rows of
-    4-byte elements, which fragments touch 8 bytes a thread and 8 rows at once, are padded to 8 mod 16 elements. A
-    condition takes a whole word.
+    Rows of 16-bit elements are XOR-swizzled by 16-byte chunks, up to the 8 chunks of a 128-byte bank row, as many at
+    a time as the row is a whole number of; an odd number of chunks walks through all banks by itself. Rows of 4-byte
+    elements, which fragments touch 8 bytes a thread and 8 rows at once, are padded to 8 mod 16 elements. A condition
+    takes a whole word.
     """
     dtype = DType.I32 if dtype is DType.BOOL else dtype
     if rows is None:
         return SharedBuffer(name=name, dtype=dtype, rows=1, cols=cols.extent, pitch=cols.extent, swizzle=0, slots=slots)
-    row_bytes = cols.extent * dtype.n_bytes
     pitch, swizzle = cols.extent, 0
     if dtype.is_half:
-        swizzle = min(_MAX_SWIZZLE_BITS, (row_bytes // CHUNK_BYTES).bit_length() - 1)
+        row_bytes = cols.extent * dtype.n_bytes
+        swizzle = next((bits for bits in _SWIZZLE_BITS if row_bytes % (CHUNK_BYTES << bits) == 0), 0)
     elif cols.extent % 16 == 0:
         pitch = cols.extent + 8
     return SharedBuffer(

@@ -20,6 +20,8 @@ from loomgen.errors import Span
 from loomgen.ir import tile, walk
 from loomgen.ir.tile import Concat, Contract, DiagonalInverse, Expr, Inverse, Map, Program, Stmt, Sub, TileRead
 from loomgen.ir.types import DType, Index, Value
+from loomgen.passes.select_rules import reject
+from loomgen.spec.codes import Code
 
 BLOCK = 16
 _A = Index(name="a16", symbol="16", extent=BLOCK)
@@ -85,6 +87,9 @@ def _is_straight(stmt: Stmt, value: Value, inverses: frozenset[Value]) -> bool:
 def _lower(stmt: Inverse, base: str) -> tuple[list[Stmt], _Blocks]:
     i, j = stmt.value.indices
     text, span = stmt.text, stmt.span
+    if i.extent % BLOCK:
+        message = f"{stmt.value} is no whole number of blocks of {BLOCK}"
+        raise reject(span, Code.TILE_COLUMNS, message, f"pad the dim to a multiple of {BLOCK}")
     rounded = Value(name=f"{base}_tf32", dtype=DType.TF32, indices=(i, j))
     diagonal = Value(name=f"{base}_diag", dtype=DType.TF32, indices=(i, _B))
     source = tile.Cast(x=stmt.source, dtype=DType.TF32, span=span)

@@ -28,6 +28,7 @@ from loomgen.ir.types import Value
 from loomgen.passes.fences import fence_updates
 from loomgen.passes.homes import Homes
 from loomgen.passes.rings import pipeline_loop
+from loomgen.passes.select_columns import require_columns
 from loomgen.passes.select_elements import select_load, select_map, select_reduce, select_scan
 from loomgen.passes.select_products import mma_atom, select_concat, select_contract, select_diagonal
 from loomgen.passes.select_rules import Rules, reject
@@ -101,6 +102,7 @@ def _block(statements: tuple[Stmt, ...], rules: Rules, homes: Homes) -> None:
 
 
 def _statement(stmt: Stmt, rules: Rules, homes: Homes) -> None:
+    n_before = len(homes.ops)
     match stmt:
         case tile.Load():
             select_load(stmt, rules, homes)
@@ -128,6 +130,7 @@ def _statement(stmt: Stmt, rules: Rules, homes: Homes) -> None:
             raise InternalError("select", "an inverse was not lowered")
         case _:
             assert_never(stmt)
+    require_columns(stmt, homes.ops[n_before:])
 
 
 # --------------------------------------------------------------------------- control

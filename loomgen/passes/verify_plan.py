@@ -186,8 +186,7 @@ class _Verifier:
         """What `loom/layout.cuh` asserts of a tile."""
         self.require(buffer.slots >= 1 and buffer.pitch >= buffer.cols, f"rows of {buffer.name} overlap")
         if buffer.swizzle:
-            row_bytes = buffer.pitch * buffer.dtype.n_bytes
-            fits = row_bytes & (row_bytes - 1) == 0 and row_bytes >= CHUNK_BYTES << buffer.swizzle
+            fits = buffer.pitch * buffer.dtype.n_bytes % (CHUNK_BYTES << buffer.swizzle) == 0
             self.require(fits and buffer.swizzle <= 3, f"{buffer.name} cannot be swizzled by {buffer.swizzle}")
 
     # ------------------------------------------------------------------ shapes

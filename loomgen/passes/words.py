@@ -44,6 +44,6 @@ def _byte_in_slot(buffer: SharedBuffer, logical: Words) -> Words:
 
 def _row_shift(row_bytes: int) -> int:
     """Rows that share a pass over the banks share a swizzle."""
-    if row_bytes >= _BANK_ROW_BYTES:
+    if row_bytes % _BANK_ROW_BYTES == 0:
         return 0
-    return 1 if row_bytes >= _BANK_ROW_BYTES // 2 else 2
+    return 1 if row_bytes % (_BANK_ROW_BYTES // 2) == 0 else 2

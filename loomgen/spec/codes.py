@@ -95,6 +95,7 @@ class Code(Enum):
     SPLIT_COUNT = "LG108"
     CARRIED_VECTOR = "LG109"
     TOO_LARGE = "LG110"
+    TILE_COLUMNS = "LG111"
 
 
 EXPLANATIONS: Mapping[Code, tuple[str, str]] = {
@@ -293,6 +294,12 @@ EXPLANATIONS: Mapping[Code, tuple[str, str]] = {
     Code.SPLIT_COUNT: ("splits", "One index is split, spread over at most two groups of warps."),
     Code.CARRIED_VECTOR: ("carried vector", "Loops and branches carry scalars and tiles, not vectors."),
     Code.TOO_LARGE: ("too large", "A kernel needs more shared memory, threads or blocks than the target has."),
+    Code.TILE_COLUMNS: (
+        "columns of a tile",
+        "In a stage with products the columns of a 16-bit tile, and both extents that a 16-bit product takes from its "
+        "second operand, are multiples of 16, of another tile multiples of 8; a split cuts them into parts that are. A "
+        "16-bit tile that stays in shared memory needs multiples of 8.",
+    ),
 }
 
 

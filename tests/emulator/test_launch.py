@@ -154,7 +154,8 @@ def test_lanes_meet_on_their_turns_through_a_loop(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pitch", "swizzle", "conflicts"), [(64, 0, 4 * 7), (72, 0, 0), (64, 3, 0), (32, 0, 4 * 3), (32, 2, 0), (16, 1, 0)]
+    ("pitch", "swizzle", "conflicts"),
+    [(64, 0, 4 * 7), (72, 0, 0), (64, 3, 0), (32, 0, 4 * 3), (32, 2, 0), (16, 1, 0), (48, 1, 0)],
 )
 def test_bank_conflicts_of_ldmatrix(tmp_path: Path, pitch: int, swizzle: int, conflicts: int) -> None:
     body = [

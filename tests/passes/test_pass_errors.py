@@ -83,6 +83,19 @@ CARRIED = (
     ("  for c in", "  v[i] = 0\n  for m in range(2):\n      v[i] = v[i] + 1\n  for c in"),
     ("si[i] + gi[i]", "si[i] + gi[i] + v[i]"),
 )
+INVERSE = (
+    ("C: 64", "C: 40"),
+    ("rows: i", "rows: [i, j]"),
+    ("+ gi[i]", "+ gi[i]\n  L[i,j] = p[i,j] if j < i else 0\n  u[i,j] = unit_lower_inverse[i,j](L[i,j])"),
+    ("bf16(p[i,j])", "bf16(u[i,j])"),
+)
+NARROW = (
+    ("shape: [T, C]", "shape: [T, V]"),
+    ("V: 32", "V: 4"),
+    ("bj[j,d] = b[c[j],d]", "bj[j,d] = b[c[j],d];  x[i,e] = o[c[i],e]"),
+    ("access: out", "access: inout"),
+    ("o[c[i],j] = bf16(p[i,j])", "o[c[i],e] = bf16(f32(x[i,e]) + p[i,2])"),
+)
 
 CASES = [
     Case(Code.UNEVEN_SLABS, MATMUL, (("rows: i", "rows: [i, e]"),), 16),
@@ -96,6 +109,10 @@ CASES = [
     Case(Code.OUTSIDE_CHUNK, MATMUL, (("gi[i] = g[c[i]]", "gi[i] = g[c[i-1]]"),), 13),
     Case(Code.SPLIT_COUNT, MATMUL, (("{rows: i}", "{rows: i, split: {d: {parts: 4, across: 4}}}"),), 16),
     Case(Code.CARRIED_VECTOR, VECTOR, CARRIED, 14),
+    Case(Code.TILE_COLUMNS, MATMUL, (("K: 64", "K: 40"),), 14),
+    Case(Code.TILE_COLUMNS, MATMUL, (("{rows: i}", "{rows: i, split: {d: {parts: 8}}}"),), 14),
+    Case(Code.TILE_COLUMNS, MATMUL, NARROW, 13),
+    Case(Code.TILE_COLUMNS, MATMUL, INVERSE, 16),
 ]
 
 

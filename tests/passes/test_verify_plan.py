@@ -122,6 +122,7 @@ def test_strips_are_cut_evenly(bad: plan.Strip, shown: str) -> None:
         (replace(A, pitch=16), "rows of a overlap"),
         (replace(A, swizzle=3), "a cannot be swizzled by 3"),
         (replace(A, cols=24, pitch=24, swizzle=1), "a cannot be swizzled by 1"),
+        (replace(A, cols=48, pitch=48, swizzle=2), "a cannot be swizzled by 2"),
         (replace(A, rows=16), "a block reaches past a"),
     ],
 )

@@ -50,6 +50,8 @@ def test_rows_are_a_pitch_apart() -> None:
         (32, 2, 2, 2 * 16 + 4),
         (16, 1, 3, 3 * 8),  # four 32-byte rows do
         (16, 1, 4, 4 * 8 + 4),
+        (96, 2, 2, 2 * 48 + 4),  # 192 bytes: a bank row and a half, two rows share a swizzle
+        (48, 1, 4, 4 * 24 + 4),
     ],
 )
 def test_chunks_are_swizzled_by_row(cols: int, swizzle: int, row: int, expected: int) -> None:

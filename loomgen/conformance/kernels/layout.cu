@@ -50,6 +50,12 @@ LOOM_KERNEL(128, 1) layout_bf16_128_3(uint32_t* y) {
 LOOM_KERNEL(128, 1) layout_bf16_256_3(uint32_t* y) {
     addresses<bf16, 256, 3>(y);
 }
+LOOM_KERNEL(128, 1) layout_bf16_48_1(uint32_t* y) {
+    addresses<bf16, 48, 1>(y);
+}
+LOOM_KERNEL(128, 1) layout_bf16_96_2(uint32_t* y) {
+    addresses<bf16, 96, 2>(y);
+}
 LOOM_KERNEL(128, 1) layout_bf16_16_0(uint32_t* y) {
     addresses<bf16, 16, 0>(y);
 }

@@ -2,10 +2,11 @@
 // Addresses and tiles in shared memory.
 //
 // Element (row, col) of a tile lies at byte o = (row * PITCH + col) * sizeof(T). With SWIZZLE = s > 0 the s bits of o
-// from bit 4 up, the 16-byte chunk within a row, are XORed with the low s bits of row >> log2(128 / R), where
-// R = PITCH * sizeof(T) is the row in bytes, a power of two (the shift is 0 for R >= 128). So the eight rows of an 8x8
-// matrix of 16-bit elements, and any eight consecutive rows of one column of chunks, lie in different banks when R is
-// 128 bytes or more and s = 3, R = 64 and s = 2, R = 32 and s = 1. Tile bases are multiples of 1024 bytes then.
+// from bit 4 up, the 16-byte chunk within a row, are XORed with the low s bits of row >> shift, where the row,
+// R = PITCH * sizeof(T) bytes, is a multiple of the 2^s chunks that are permuted, and shift is 0 where R is a multiple
+// of 128 bytes, 1 of 64, else 2. So the eight rows of an 8x8 matrix of 16-bit elements, and any eight consecutive rows
+// of one column of chunks, lie in different banks when R is a multiple of 128 bytes and s = 3, an odd one of 64 and
+// s = 2, of 32 and s = 1, of 16 and s = 0; and so do eight consecutive chunks from a multiple of eight on.
 
 #include "loom/types.cuh"
 
@@ -32,10 +33,23 @@ constexpr uint32_t layout_tag(int rows, int row_bytes, int swizzle) {
     return rows == 1 && swizzle == 0 ? kPlain : static_cast<uint32_t>(row_bytes) << 4 | static_cast<uint32_t>(swizzle);
 }
 
+}  // namespace host
+
+#endif
+
+/// Rows that share a pass over the banks share a swizzle: the logarithm of their number.
+constexpr int swizzle_shift(int row_bytes) {
+    return row_bytes % 128 == 0 ? 0 : row_bytes % 64 == 0 ? 1 : 2;
+}
+
+#ifdef LOOM_HOST
+
+namespace host {
+
 /// Bytes after which the swizzle of a layout repeats.
 constexpr uint32_t swizzle_period(uint32_t layout) {
     const uint32_t row_bytes = layout >> 4;
-    return (row_bytes < 128 ? 128 : row_bytes) << (layout & 15u);
+    return row_bytes << (static_cast<uint32_t>(swizzle_shift(static_cast<int>(row_bytes))) + (layout & 15u));
 }
 
 }  // namespace host
@@ -64,13 +78,12 @@ struct SharedTile {
     static constexpr int kPitch = PITCH;
     static constexpr int kRowBytes = PITCH * static_cast<int>(sizeof(T));
     static constexpr int kBytes = ROWS * kRowBytes;
-    static constexpr int kRowShift = kRowBytes >= 128 ? 0 : kRowBytes >= 64 ? 1 : 2;
+    static constexpr int kRowShift = swizzle_shift(kRowBytes);
     static constexpr int kRowMask = (1 << SWIZZLE) - 1;
 
     static_assert(PITCH >= COLS, "rows overlap");
     static_assert(SWIZZLE >= 0 && SWIZZLE <= 3, "a swizzle permutes at most eight chunks");
-    static_assert(SWIZZLE == 0 || (kRowBytes & (kRowBytes - 1)) == 0, "a swizzled row is a power of two bytes");
-    static_assert(SWIZZLE == 0 || kRowBytes >= (16 << SWIZZLE), "the permuted chunks lie within a row");
+    static_assert(SWIZZLE == 0 || kRowBytes % (16 << SWIZZLE) == 0, "the permuted chunks lie within a row");
 
     SharedAddr base;
 
