@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.ready
 CXX_SOURCES = $(shell find loomgen/include loomgen/emulator/csrc loomgen/conformance/kernels \
 	-name '*.cuh' -o -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' 2>/dev/null | sort)
 
-.PHONY: demo test check census render clean
+.PHONY: demo test check census fuzz render clean
 .DEFAULT_GOAL := test
 
 demo: $(STAMP)
@@ -17,7 +17,7 @@ demo: $(STAMP)
 	$(BIN)/loomgen verify --backend emulate --stage '*__c64_k128*_bf16*' --shape 0,15,64,65,200 --heads 2/4
 	$(BIN)/loomgen verify --backend emulate --op chunk_gated_delta_rule
 
-test: check census
+test: check census fuzz
 	$(BIN)/python -m pytest -n 2
 
 check: $(STAMP)
@@ -30,6 +30,9 @@ check: $(STAMP)
 
 census: $(STAMP)
 	$(BIN)/loomgen census --arch all --strict
+
+fuzz: $(STAMP)
+	$(BIN)/loomgen fuzz --count 2000
 
 render: $(STAMP)
 	$(BIN)/loomgen render --arch all
