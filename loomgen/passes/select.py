@@ -48,7 +48,7 @@ def select(kernel: KernelSpec, program: Program) -> Plan:
     )
     homes = Homes(division=division, storage=share_registers(program), ops=[])
     _block(program.body, rules, homes)
-    return Plan(team=division.team, body=fence_updates(homes.ops))
+    return fence_updates(Plan(team=division.team, body=tuple(homes.ops)))
 
 
 def sum_orders(kernel: KernelSpec, program: Program, the_plan: Plan) -> dict[str, Order]:

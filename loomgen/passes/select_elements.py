@@ -18,7 +18,8 @@ _WORD_BYTES = 4
 
 def select_load(stmt: tile.Load, rules: Rules, homes: Homes) -> None:
     """4-byte vectors are copied to shared memory, and so are 16-bit tiles where there are products; a strip is loaded a
-    thread's columns at once; the rest is read where it is used."""
+    thread's columns at once; the rest is read where it is used. A tensor that is updated in place is never copied: an
+    asynchronous copy, which may run an iteration ahead, has no place among its stores."""
     value = stmt.value
     if len(value.indices) == 2 and rules.division.vector is not None and _is_row_major(stmt):
         dst = homes.define_register(value)
@@ -33,7 +34,7 @@ def select_load(stmt: tile.Load, rules: Rules, homes: Homes) -> None:
         and contiguous_letter(stmt.source.tensor, stmt.source.coords) is not None
     )
     is_words = len(value.indices) == 1 and value.dtype.n_bytes == _WORD_BYTES
-    if not is_tile and not is_words:
+    if (not is_tile and not is_words) or stmt.source.tensor.access is tile.Access.INOUT:
         select_map(value, stmt.source, stmt, rules, homes)
         return
     along = contiguous_letter(stmt.source.tensor, stmt.source.coords)
