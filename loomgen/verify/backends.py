@@ -36,7 +36,7 @@ def interpreter(lowered: Sequence[LoweredKernel], mode: Mode) -> StageRunner:
 
     def run(kernel: str, given: Inputs, seed: int) -> None:
         found = by_name[kernel]
-        names = {argument.name for argument in found.arguments} | _TABLES
+        names = {argument.name for argument in found.arguments} | _TABLES | set(found.program.runtime_dims)
         arguments = {name: value for name, value in given.items() if name in names}
         interpret(found.program, arguments, mode=mode, orders=found.orders)
 
