@@ -7,12 +7,11 @@ from loomgen.ir.kernel import Argument, ArgumentKind
 from loomgen.ir.tile import Program, Tensor
 from loomgen.ir.types import DType
 from loomgen.passes.lower.addresses import stride_argument
+from loomgen.passes.lower.cxx_words import code_name
+from loomgen.spec.declarations import TABLES
 
-_TABLES: tuple[tuple[str, tuple[str | int, ...]], ...] = (
-    ("cu_seqlens", ("N + 1",)),
-    ("seq_chunk_start", ("N + 1",)),
-    ("chunk_start", ("NC",)),
-    ("chunk_len", ("NC",)),
+_TABLES: tuple[tuple[str, tuple[str | int, ...]], ...] = tuple(
+    zip(TABLES, (("N + 1",), ("N + 1",), ("NC",), ("NC",)), strict=True)
 )
 """The tables behind windows, i32."""
 
@@ -35,7 +34,7 @@ def possible_arguments(program: Program) -> tuple[Argument, ...]:
 def needed_arguments(possible: tuple[Argument, ...], body: tuple[CStmt, ...]) -> tuple[Argument, ...]:
     """Those that the code mentions; the tensors always, since they are the stage's interface."""
     used = frozenset().union(*(mentioned(stmt) for stmt in body))
-    return tuple(a for a in possible if a.kind is ArgumentKind.TENSOR or a.name in used)
+    return tuple(a for a in possible if a.kind is ArgumentKind.TENSOR or code_name(a.name) in used)
 
 
 def _tensor(tensor: Tensor) -> Argument:

@@ -21,6 +21,7 @@ from loomgen.passes.determinism import check_determinism
 from loomgen.passes.drop_unused import drop_unused
 from loomgen.passes.fuse_maps import fuse_maps
 from loomgen.passes.group_copies import group_copies
+from loomgen.passes.lower.cxx_words import code_name
 from loomgen.passes.lower.kernel import lower_body
 from loomgen.passes.lower.names import c_type
 from loomgen.passes.lower_inverse import lower_inverse
@@ -142,8 +143,7 @@ def _synchronise(state: LaidOut) -> LaidOut:
 
 def _lower(state: LaidOut) -> InCode:
     possible = possible_arguments(state.program)
-    names = frozenset(argument.name for argument in possible)
-    body = lower_body(state.program, state.plan, state.layout, names)
+    body = lower_body(state.program, state.plan, state.layout)
     return InCode(
         kernel=state.kernel,
         target=state.target,
@@ -261,5 +261,5 @@ def _parameter(argument: Argument) -> Parameter:
     base = c_type(argument.dtype)
     if argument.kind in (ArgumentKind.TENSOR, ArgumentKind.TABLE):
         const = "const " if argument.access == "in" else ""
-        return Parameter(type=f"{const}{base}* __restrict__", name=argument.name)
-    return Parameter(type=base, name=argument.name)
+        return Parameter(type=f"{const}{base}* __restrict__", name=code_name(argument.name))
+    return Parameter(type=base, name=code_name(argument.name))

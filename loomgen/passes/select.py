@@ -33,6 +33,7 @@ from loomgen.passes.select_elements import select_load, select_map, select_reduc
 from loomgen.passes.select_products import mma_atom, select_concat, select_contract, select_diagonal
 from loomgen.passes.select_rules import Rules, reject
 from loomgen.passes.select_stores import select_store
+from loomgen.passes.stage_names import stage_names
 from loomgen.passes.storage import share_registers
 from loomgen.passes.team import divide
 from loomgen.passes.trace import leaves
@@ -46,7 +47,7 @@ def select(kernel: KernelSpec, program: Program) -> Plan:
         schedule=kernel.schedule,
         shared_names=_needed_in_shared(program),
     )
-    homes = Homes(division=division, storage=share_registers(program), ops=[])
+    homes = Homes(division=division, storage=share_registers(program), ops=[], taken=stage_names(program))
     _block(program.body, rules, homes)
     return fence_updates(Plan(team=division.team, body=tuple(homes.ops)))
 
