@@ -36,7 +36,8 @@ class Schedule:
     ``rows`` names the index letters whose 16-row slabs are dealt to the warps; ``rings`` the number of slots of a
     loop's tiles; ``place`` where a statement's value lives; ``min_blocks`` the launch bound; ``vector`` the
     neighbouring columns that a thread of a stage without products holds. ``spans`` has the place in the spec of what
-    is said: of a key's value (``warps``) and of an entry's name (``place.h``).
+    is said: of a key's value (``warps``) and of an entry's name (``place.h``); ``formulas`` the text of numbers that
+    are written with static names (``split.d.across``: KS), which a variant sets.
     """
 
     warps: int | None = None
@@ -47,11 +48,15 @@ class Schedule:
     min_blocks: int | None = None
     vector: int | None = None
     spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False)
+    formulas: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
 
     def span(self, *keys: str) -> Span | None:
         """The place of the first of the keys that the section has."""
         known = dict(self.spans)
         return next((known[key] for key in keys if key in known), None)
+
+    def formula(self, key: str) -> str | None:
+        return dict(self.formulas).get(key)
 
     def split(self, index: str) -> Split | None:
         return next((s for s in self.splits if s.index == index), None)
