@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from loomgen.ir.types import DType, Index
 
@@ -116,7 +116,8 @@ class RowTile:
 class SharedBuffer:
     """A row-major tile in shared memory, ``slots`` times (a ring). A vector has one row.
 
-    ``pitch`` is the distance of rows in elements; ``swizzle`` the number of 16-byte-chunk bits XORed with the row.
+    ``pitch`` is the distance of rows in elements; ``swizzle`` the number of 16-byte-chunk bits XORed with the row;
+    ``symbols`` are the letters' extents as the spec has them, for readers.
     """
 
     name: str
@@ -126,6 +127,7 @@ class SharedBuffer:
     pitch: int
     swizzle: int
     slots: int
+    symbols: tuple[str, str] = field(default=("", ""), compare=False)
 
     @property
     def slot_bytes(self) -> int:

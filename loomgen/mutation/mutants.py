@@ -36,9 +36,9 @@ class Mutant:
 
 _SYNC = re.compile(r"\b(?:sync_block|sync_warp|sync_named|cp_async_wait<\d+>|cp_async_commit)\(")
 _WAIT = re.compile(r"\bcp_async_wait<(\d+)>")
-_LANE_MAP = re.compile(r"^\s*const int (?:row|col|lane_row|lane_col|pair_row|pair_col) = ")
+_LANE_MAP = re.compile(r"^\s*const int (?:matrix_row|col|lane_row|lane_col|pair_row|pair_col) = ")
 _SLOT = re.compile(r"\.at_slot\((\w+) % (\d+)\)")
-_TILE = re.compile(r"const SharedTile<(\w+, \d+, \d+, \d+), (\d)> (\w+)\{")
+_TILE = re.compile(r"const SharedTile<(\w+, \w+, \w+, \w+), (\d)> (\w+)\{")
 _RING_TILE = re.compile(r"const auto (\w+) = (\w+)\.at_slot\(")
 
 
@@ -60,7 +60,8 @@ def _of_line(number: int, text: str) -> Iterator[Mutant]:
         narrower = text.replace("sync_block(", "sync_warp(")
         yield Mutant(kind=Kind.WEAKENED, line=number, text=text, replacement=narrower)
     if _LANE_MAP.match(text):
-        rotated = re.sub(r"\blane\b", "((lane + 1) % 32)", text)
+        code, slashes, remark = text.partition("//")
+        rotated = re.sub(r"\blane\b", "((lane + 1) % 32)", code) + slashes + remark
         yield Mutant(kind=Kind.LANES, line=number, text=text, replacement=rotated)
     if _SLOT.search(text):
         shifted = _SLOT.sub(r".at_slot((\1 + 1) % \2)", text)

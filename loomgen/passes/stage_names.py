@@ -22,8 +22,9 @@ def loop_names(program: Program) -> frozenset[str]:
 
 
 def own_names(program: Program) -> frozenset[str]:
-    """What no tile can be called in code: arguments, coordinates of the grid, letters."""
+    """What no tile can be called in code: arguments, letters, static numbers, the grid's coordinates and names."""
     values = [value for stmt in walk.statements(program.body) for value in walk.defined(stmt)]
     letters = {index.name for index in program.indices} | {index.name for value in values for index in value.indices}
     arguments = {argument.name for argument in possible_arguments(program)}
-    return frozenset(arguments | letters | {axis.name for axis in program.grid})
+    numbers = {name for name, _ in (*program.numbers, *program.where)}
+    return frozenset(arguments | letters | numbers | {axis.name for axis in program.grid})
