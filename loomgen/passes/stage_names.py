@@ -8,9 +8,11 @@ from loomgen.passes.arguments import possible_arguments
 
 
 def stage_names(program: Program) -> frozenset[str]:
-    """Its values, its arguments, the coordinates of its grid and its loops, and every letter."""
+    """Its values, carried ones too, its arguments, the coordinates of its grid and its loops, and every letter."""
     statements = list(walk.statements(program.body))
     values = {value for stmt in statements for value in walk.defined(stmt)}
+    loops = (stmt for stmt in statements if isinstance(stmt, tile.ForWindow | tile.ForRange))
+    values |= {carry.inner for loop in loops for carry in loop.carried}
     return frozenset(value.name for value in values) | own_names(program) | loop_names(program)
 
 
