@@ -74,6 +74,11 @@ class ArgumentKind(Enum):
     TENSOR_MAP = "tensor_map"  # the hardware's description of a tensor, by which it copies boxes
 
 
+def tensor_map_name(tensor: str) -> str:
+    """The argument that describes a tensor to the hardware."""
+    return f"{tensor}_map"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorBox:
     """What a tensor map copies at once: ``rows`` x ``cols`` elements of ``tensor``, seen as a matrix whose rows are the

@@ -26,6 +26,8 @@ from loomgen.ir.layout import (
 )
 from loomgen.ir.operations import (
     Atom,
+    BoxIn,
+    BoxOut,
     CopyIn,
     CopyOut,
     DiagonalBlocks,
@@ -47,7 +49,9 @@ from loomgen.ir.operations import (
     StoreFragment,
     StoreRows,
     StoreScalars,
+    WarpgroupMma,
 )
+from loomgen.ir.roles import BoxWait, MmaWait, ProxyFence, Ring, RingEnd, RingFill, RingRelease, RingWait
 from loomgen.ir.tile import Expr, Window
 
 __all__ = [
@@ -55,6 +59,9 @@ __all__ = [
     "Arrive",
     "Atom",
     "Barrier",
+    "BoxIn",
+    "BoxOut",
+    "BoxWait",
     "ChunkLoop",
     "Commit",
     "Conditional",
@@ -74,16 +81,25 @@ __all__ = [
     "MapScalar",
     "MapShared",
     "Mma",
+    "MmaWait",
     "Move",
     "Plan",
     "PlanOp",
     "Prefetch",
     "Preload",
+    "ProxyFence",
     "RangeLoop",
     "ReduceColumns",
     "ReduceVector",
     "RegisterLayout",
     "RegisterTile",
+    "Ring",
+    "RingEnd",
+    "RingFill",
+    "RingRelease",
+    "RingWait",
+    "RoleArm",
+    "Roles",
     "RowTile",
     "ScalarHome",
     "ScalarUse",
@@ -100,6 +116,7 @@ __all__ = [
     "StripTile",
     "Team",
     "Wait",
+    "WarpgroupMma",
 ]
 
 # --------------------------------------------------------------------------- synchronisation
@@ -192,6 +209,28 @@ class Conditional:
     text: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleArm:
+    """What one role's warps do, ``first_warp`` of the block and those after it; ``team`` counts from its first warp.
+
+    ``registers``: what each of its threads then holds. ``is_single``: its first thread does all.
+    """
+
+    name: str
+    first_warp: int
+    team: Team
+    registers: int | None
+    is_single: bool
+    body: tuple[PlanOp, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roles:
+    """The block's warps part: each role runs its own arm beside the others."""
+
+    arms: tuple[RoleArm, ...]
+
+
 Leaf = (
     CopyIn
     | CopyOut
@@ -209,7 +248,10 @@ Leaf = (
     | ScanVector
     | LoadStrip
     | StoreRows
+    | BoxIn
+    | BoxOut
     | Mma
+    | WarpgroupMma
     | ExchangeWrite
     | ExchangeRead
     | DiagonalBlocks
@@ -217,8 +259,14 @@ Leaf = (
     | Commit
     | Wait
     | Barrier
+    | RingWait
+    | RingFill
+    | RingRelease
+    | MmaWait
+    | BoxWait
+    | ProxyFence
 )
-PlanOp = Leaf | ChunkLoop | RangeLoop | Preload | Prefetch | Conditional
+PlanOp = Leaf | ChunkLoop | RangeLoop | Preload | Prefetch | Conditional | Roles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +279,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedLayout:
-    """Where each buffer lies: byte offsets into the dynamic shared memory of ``n_bytes``."""
+    """Where each buffer lies, and each ring's barriers, the full ones first: byte offsets into the dynamic shared
+    memory of ``n_bytes``.
+    """
 
     offsets: tuple[tuple[SharedBuffer, int], ...]
     n_bytes: int
+    barriers: tuple[tuple[Ring, int], ...] = ()

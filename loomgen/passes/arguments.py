@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from loomgen.errors import InternalError
 from loomgen.ir.device import CStmt, mentioned
-from loomgen.ir.kernel import Argument, ArgumentKind
+from loomgen.ir.kernel import Argument, ArgumentKind, TensorBox, tensor_map_name
+from loomgen.ir.plan import BoxIn, BoxOut, Plan, SharedBuffer
 from loomgen.ir.tile import Program, Tensor
 from loomgen.ir.types import DType
 from loomgen.passes.lower.addresses import stride_argument
+from loomgen.passes.trace import leaves
 
 _TABLES: tuple[tuple[str, tuple[str | int, ...]], ...] = (
     ("cu_seqlens", ("N + 1",)),
@@ -17,8 +22,9 @@ _TABLES: tuple[tuple[str, tuple[str | int, ...]], ...] = (
 """The tables behind windows, i32."""
 
 
-def possible_arguments(program: Program) -> tuple[Argument, ...]:
-    """Everything that the program's code could mention: tensors, tables, dims, strides, scalars."""
+def possible_arguments(program: Program, plan: Plan) -> tuple[Argument, ...]:
+    """Everything that the code could mention: tensors and their maps, tables, dims, strides, scalars."""
+    maps = _maps(plan)
     tensors = tuple(_tensor(tensor) for tensor in program.tensors)
     tables = tuple(
         Argument(name=name, kind=ArgumentKind.TABLE, dtype=DType.I32, shape=shape, access="in")
@@ -29,13 +35,37 @@ def possible_arguments(program: Program) -> tuple[Argument, ...]:
     scalars = tuple(
         Argument(name=scalar.name, kind=ArgumentKind.SCALAR, dtype=scalar.dtype) for scalar in program.scalars
     )
-    return (*tensors, *tables, *dims, *strides, *scalars)
+    return (*tensors, *maps, *tables, *dims, *strides, *scalars)
 
 
 def needed_arguments(possible: tuple[Argument, ...], body: tuple[CStmt, ...]) -> tuple[Argument, ...]:
-    """Those that the code mentions; the tensors always, since they are the stage's interface."""
+    """Those that the code mentions; the tensors always, by pointer or by map, since they are the stage's interface."""
     used = frozenset().union(*(mentioned(stmt) for stmt in body))
-    return tuple(a for a in possible if a.kind is ArgumentKind.TENSOR or a.name in used)
+    mapped = frozenset(argument.box.tensor for argument in possible if argument.box is not None)
+    is_tensor = {a.name for a in possible if a.kind is ArgumentKind.TENSOR and a.name not in mapped}
+    return tuple(a for a in possible if a.name in is_tensor or a.name in used)
+
+
+def _maps(kernel: Plan) -> tuple[Argument, ...]:
+    """One for each tensor that moves by boxes."""
+    found: dict[str, Argument] = {}
+    for leaf in (leaf for op in kernel.body for leaf in leaves(op)):
+        match leaf:
+            case BoxIn():
+                argument = _map(leaf.source.tensor, leaf.dst.buffer)
+            case BoxOut():
+                argument = _map(leaf.tensor, leaf.src.buffer)
+            case _:
+                continue
+        if found.setdefault(argument.name, argument) != argument:
+            raise InternalError("lower", f"{argument.name} has boxes of two shapes")
+    return tuple(found.values())
+
+
+def _map(tensor: Tensor, buffer: SharedBuffer) -> Argument:
+    box = TensorBox(tensor=tensor.name, rows=buffer.rows, cols=buffer.panel_cols, swizzle=buffer.swizzle)
+    pointer = _tensor(tensor)
+    return replace(pointer, name=tensor_map_name(tensor.name), kind=ArgumentKind.TENSOR_MAP, box=box)
 
 
 def _tensor(tensor: Tensor) -> Argument:

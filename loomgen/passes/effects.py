@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loomgen.ir import plan
 from loomgen.ir.plan import Homes, Leaf, SharedBuffer, SharedRef, Team
@@ -14,6 +14,7 @@ from loomgen.passes.footprints import (
     WORD_BYTES,
     Footprint,
     Letters,
+    by_first_thread,
     chunks,
     dealt_letters,
     diagonal_reads,
@@ -34,13 +35,16 @@ __all__ = ["WORD_BYTES", "Access", "Footprint", "accesses", "chunk_letters"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """One operation's reads or writes of one buffer slot; ``ahead`` as in :class:`SharedRef`."""
+    """One operation's reads or writes of one buffer slot; ``ahead`` as in :class:`SharedRef`. ``by_hardware``: not by
+    the thread itself, whose own writes the copy and product hardware sees after a fence only.
+    """
 
     buffer: SharedBuffer
     ahead: int
     is_write: bool
     is_async: bool
     footprint: Footprint
+    by_hardware: bool = False
 
 
 def accesses(op: Leaf, team: Team) -> tuple[Access, ...]:
@@ -72,6 +76,12 @@ def accesses(op: Leaf, team: Team) -> tuple[Access, ...]:
             return (*reads, _access(op.dst, mapped(op.dst, team), is_write=True))
         case plan.Mma():
             return (_access(op.b, operand(op, team)),)
+        case plan.BoxIn():
+            return (_by_hardware(op.dst, by_first_thread(op.dst), is_write=True),)
+        case plan.BoxOut():
+            return (_by_hardware(op.src, by_first_thread(op.src)),)
+        case plan.WarpgroupMma():
+            return tuple(_by_hardware(ref, everything(ref, team)) for ref in (op.a, op.b))
         case plan.ExchangeWrite():
             ref = _scratch(op.scratch)
             return (_access(ref, partials(op.src.fragment, team, own=True), is_write=True),)
@@ -88,6 +98,10 @@ def accesses(op: Leaf, team: Team) -> tuple[Access, ...]:
 
 def _access(ref: SharedRef, footprint: Footprint, is_write: bool = False, is_async: bool = False) -> Access:
     return Access(buffer=ref.buffer, ahead=ref.ahead, is_write=is_write, is_async=is_async, footprint=footprint)
+
+
+def _by_hardware(ref: SharedRef, footprint: Footprint, is_write: bool = False) -> Access:
+    return replace(_access(ref, footprint, is_write=is_write), by_hardware=True)
 
 
 def _scratch(buffer: SharedBuffer) -> SharedRef:

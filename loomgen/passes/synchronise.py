@@ -20,8 +20,9 @@ import numpy as np
 
 from loomgen.errors import InternalError
 from loomgen.ir import plan
-from loomgen.ir.plan import Barrier, Plan, PlanOp, Scope, SharedLayout, Wait
+from loomgen.ir.plan import Barrier, Plan, PlanOp, ProxyFence, Scope, SharedBuffer, SharedLayout, Wait
 from loomgen.passes.effects import Access, accesses
+from loomgen.passes.role_arms import arms, as_plan, handed_over
 from loomgen.passes.trace import Event, Path, Reached, traces
 from loomgen.passes.words import Words, physical_words
 
@@ -31,11 +32,12 @@ _NO_THREAD = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sync:
-    """What stands before one operation: a wait, a barrier, or both in this order."""
+    """What stands before one operation, in this order: a wait, a fence for the hardware's accesses, a barrier."""
 
     pending: int | None = None
     scope: Scope = Scope.THREAD
     wait_reason: str = ""
+    fence_reason: str = ""
     barrier_reason: str = ""
 
 
@@ -70,9 +72,23 @@ class _Edge:
         """How many loops contain both."""
         return len(_common_blocks(self.src.event, self.dst.event))
 
+    @property
+    def needs_fence(self) -> bool:
+        """A thread wrote what the hardware then touches."""
+        return self.src.access.is_write and self.dst.access.by_hardware and not self.src.access.by_hardware
+
 
 def synchronise(kernel: Plan, layout: SharedLayout) -> Plan:
-    conflicts = _Conflicts(kernel=kernel, layout=layout)
+    """The whole block, or each role's arm by itself: between roles the rings order what they share."""
+    found = arms(kernel)
+    if not found:
+        return _synchronise(kernel, layout)
+    done = (replace(arm, body=_synchronise(as_plan(arm), layout).body) for arm in found)
+    return replace(kernel, body=(plan.Roles(arms=tuple(done)),))
+
+
+def _synchronise(kernel: Plan, layout: SharedLayout) -> Plan:
+    conflicts = _Conflicts(kernel=kernel, layout=layout, handed_over=handed_over(kernel))
     paths = [(events, conflicts.edges(events)) for events in traces(kernel)]
     placement: Placement = {}
     for _ in range(_ROUNDS):
@@ -96,6 +112,7 @@ _Place = tuple[Path, int, int]
 class _Conflicts:
     kernel: Plan
     layout: SharedLayout
+    handed_over: frozenset[SharedBuffer]
     known: dict[Path, tuple[Access, ...]] = field(default_factory=dict)
     extents: dict[_Place, _Extent] = field(default_factory=dict)
     scopes: dict[tuple[_Place, _Place], Scope | None] = field(default_factory=dict)
@@ -108,7 +125,7 @@ class _Conflicts:
             if isinstance(event.op, Reached):
                 continue
             if event.path not in self.known:
-                self.known[event.path] = accesses(event.op, self.kernel.team)
+                self.known[event.path] = self._own(accesses(event.op, self.kernel.team))
             new = [
                 _Touch(at=at, event=event, number=number, access=access)
                 for number, access in enumerate(self.known[event.path])
@@ -118,11 +135,17 @@ class _Conflicts:
             touches.extend(new)
         return found
 
+    def _own(self, found: tuple[Access, ...]) -> tuple[Access, ...]:
+        return tuple(access for access in found if access.buffer not in self.handed_over)
+
     def _edges_to(self, dst: _Touch, earlier: list[_Touch]) -> Iterator[_Edge]:
         for src in earlier:
             scope = self._scope(src, dst)
-            if scope is not None and (scope is not Scope.THREAD or src.access.is_async):
-                yield _Edge(src=src, dst=dst, scope=scope)
+            if scope is None:
+                continue
+            edge = _Edge(src=src, dst=dst, scope=scope)
+            if scope is not Scope.THREAD or src.access.is_async or edge.needs_fence:
+                yield edge
 
     def _scope(self, src: _Touch, dst: _Touch) -> Scope | None:
         if not (src.access.is_write or dst.access.is_write):
@@ -210,6 +233,10 @@ def _sync_positions(events: Sequence[Event], placement: Placement) -> list[tuple
 
 def _is_ordered(edge: _Edge, events: Sequence[Event], syncs: Sequence[tuple[int, Sync]]) -> bool:
     between = [(at, sync) for at, sync in syncs if edge.src.at < at <= edge.dst.at]
+    if edge.needs_fence:
+        between = between[next((n for n, (_, sync) in enumerate(between) if sync.fence_reason), len(between)) :]
+        if edge.scope is Scope.THREAD:
+            return bool(between)
     if not edge.src.access.is_async:
         return any(sync.scope.value >= edge.scope.value for _, sync in between)
     done_from = next((n for n, (at, sync) in enumerate(between) if _completes(edge, events, at, sync)), None)
@@ -248,6 +275,8 @@ def _place(placement: Placement, edge: _Edge, events: Sequence[Event]) -> None:
             raise InternalError("synchronise", f"copy is never committed before its use: {reason}")
         if old.pending is None or younger < old.pending:
             old = replace(old, pending=younger, wait_reason=reason)
+    if edge.needs_fence:
+        old = replace(old, fence_reason=reason)
     if edge.scope.value > old.scope.value:
         old = replace(old, scope=edge.scope, barrier_reason=reason)
     placement[path] = old
@@ -297,6 +326,8 @@ def _minimal(paths: _Paths, placement: Placement) -> Placement:
 def _weakenings(sync: Sync) -> Iterator[Sync]:
     """Weakest first."""
     yield Sync()
+    if sync.fence_reason:
+        yield replace(sync, fence_reason="")
     if sync.pending is not None and sync.scope is not Scope.THREAD:
         yield replace(sync, pending=None, wait_reason="")
     for scope in (Scope.THREAD, Scope.WARP):
@@ -342,6 +373,8 @@ def _with_syncs(ops: tuple[PlanOp, ...], prefix: Path, placement: Placement) -> 
         sync = placement.get(path, Sync())
         if sync.pending is not None:
             out.append(Wait(pending=sync.pending, reason=sync.wait_reason))
+        if sync.fence_reason:
+            out.append(ProxyFence(reason=sync.fence_reason))
         if sync.scope is not Scope.THREAD:
             out.append(Barrier(scope=sync.scope, reason=sync.barrier_reason))
         out.append(_descend(op, path, placement))

@@ -26,6 +26,7 @@ from loomgen.ir.tile import TensorRead
 from loomgen.ir.walk import nodes
 from loomgen.passes.effects import Access, accesses
 from loomgen.passes.operands import evaluated
+from loomgen.passes.role_arms import arms, as_plan, handed_over
 from loomgen.passes.trace import Event, Path, Reached, traces
 from loomgen.passes.words import Words, cell_bytes, physical_words
 
@@ -35,8 +36,14 @@ _USES = 1 << 20
 
 
 def verify_sync(kernel: Plan, layout: SharedLayout, pass_name: str) -> None:
-    """Raises InternalError naming the pass, the two operations and the word."""
-    places = _Places(kernel=kernel, layout=layout)
+    """Raises InternalError naming the pass, the two operations and the word. Roles: each arm by itself; what they hand
+    over is `verify_roles`' matter.
+    """
+    for arm in arms(kernel):
+        verify_sync(as_plan(arm), layout, pass_name)
+    if arms(kernel):
+        return
+    places = _Places(kernel=kernel, layout=layout, handed_over=handed_over(kernel))
     for events in traces(kernel):
         _Replay.of(kernel, layout, places, pass_name).run(events)
 
@@ -62,12 +69,14 @@ class _Places:
 
     kernel: Plan
     layout: SharedLayout
+    handed_over: frozenset[SharedBuffer]
     by_path: dict[Path, tuple[Access, ...]] = field(default_factory=dict)
     by_slot: dict[tuple[Path, int, int], _Place] = field(default_factory=dict)
 
     def of(self, op: Leaf, event: Event) -> list[_Place]:
         if event.path not in self.by_path:
-            self.by_path[event.path] = accesses(op, self.kernel.team)
+            found = accesses(op, self.kernel.team)
+            self.by_path[event.path] = tuple(access for access in found if access.buffer not in self.handed_over)
         return [self._at_slot(event, number, access) for number, access in enumerate(self.by_path[event.path])]
 
     def _at_slot(self, event: Event, number: int, access: Access) -> _Place:
@@ -125,7 +134,10 @@ class _Replay:
     tags: _Ints
     read_at: _Ints
     is_pending: npt.NDArray[np.bool_]
+    is_unfenced: npt.NDArray[np.bool_]
+    is_leaving: npt.NDArray[np.bool_]
     pending: list[_Pending] = field(default_factory=list)
+    leaving: list[_Place] = field(default_factory=list)
     commits: int = 0
     buffers: dict[SharedBuffer, int] = field(default_factory=dict)
     tensor_reads: list[_TensorRead] = field(default_factory=list)
@@ -142,6 +154,8 @@ class _Replay:
             tags=np.zeros(n_words, dtype=np.int32),
             read_at=np.zeros((n_words, n_threads), dtype=np.int32),
             is_pending=np.zeros(n_words, dtype=np.bool_),
+            is_unfenced=np.zeros(n_words, dtype=np.bool_),
+            is_leaving=np.zeros(n_words, dtype=np.bool_),
             buffers={buffer: number for number, (buffer, _) in enumerate(layout.offsets)},
         )
 
@@ -156,8 +170,14 @@ class _Replay:
                     self._wait(pending)
                 case plan.Barrier(scope=scope):
                     self._barrier(scope)
+                case plan.ProxyFence():
+                    self.is_unfenced[:] = False
+                case plan.BoxWait(pending=pending):
+                    self._await_boxes(pending)
                 case op:
                     self._execute(op, event)
+        if self.leaving:
+            raise InternalError(self.pass_name, "boxes still read shared memory at the end")
 
     # ------------------------------------------------------------------ synchronisation
 
@@ -177,6 +197,12 @@ class _Replay:
             self.is_pending[copy.place.words] = False
             self._record_write(copy.place, copy.tag)
 
+    def _await_boxes(self, pending: int) -> None:
+        done, self.leaving = self.leaving[: len(self.leaving) - pending], self.leaving[len(self.leaving) - pending :]
+        for place in done:
+            self.is_leaving[place.words] = False
+            self.read_at[place.words, place.threads] = self.clocks[place.threads, place.threads]
+
     # ------------------------------------------------------------------ memory
 
     def _execute(self, op: Leaf, event: Event) -> None:
@@ -185,8 +211,10 @@ class _Replay:
             self._not_pending(place, op)
             if not place.access.is_write:
                 self._read(place, tag, op)
+                self._read_by_hardware(place, op)
                 continue
             self._write(place, op)
+            self.is_unfenced[place.words] = not place.access.by_hardware
             if place.access.is_async:
                 self.is_pending[place.words] = True
                 self.pending.append(_Pending(group=self.commits, place=place, tag=tag))
@@ -215,8 +243,17 @@ class _Replay:
         )
         self.read_at[words, threads] = self.clocks[threads, threads]
 
+    def _read_by_hardware(self, place: _Place, op: Leaf) -> None:
+        if not place.access.by_hardware:
+            return
+        self._require(~self.is_unfenced[place.words], place, op, "has the hardware read a word that was not fenced")
+        if isinstance(op, plan.BoxOut):
+            self.is_leaving[place.words] = True
+            self.leaving.append(place)
+
     def _write(self, place: _Place, op: Leaf) -> None:
         threads, words = place.threads, place.words
+        self._require(~self.is_leaving[words], place, op, "writes a word that a box still reads")
         ordered = np.logical_or(self.writer[words] == _NOBODY, self._after_writer(threads, words))
         self._require(ordered, place, op, "writes a word, unordered, that another thread wrote")
         self._require(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from loomgen.registry.model import ArgumentEntry, KernelEntry
+from loomgen.registry.model import ArgumentEntry, KernelEntry, StrideSource
 
 _DTYPES = {
     "f32": torch.float32,
@@ -68,7 +68,7 @@ def _pointer(argument: ArgumentEntry, value: Value) -> Tensor | None:
 
 def _check_strides(kernel: KernelEntry, pointers: Mapping[str, Tensor | None]) -> None:
     """A dimension without a stride parameter is where a row-major tensor has it; of strided tensors only the last."""
-    passed = {(a.source.tensor, a.source.dim) for a in kernel.arguments if a.source is not None}
+    passed = {(a.source.tensor, a.source.dim) for a in kernel.arguments if isinstance(a.source, StrideSource)}
     strided = {tensor for tensor, _ in passed}
     for name, tensor in pointers.items():
         if tensor is None or (name, tensor.dim() - 1) in passed:
@@ -116,7 +116,7 @@ def _value(
         case "dim":
             return _dim(argument.name, dims)
         case "stride":
-            assert argument.source is not None
+            assert isinstance(argument.source, StrideSource)
             tensor = pointers[argument.source.tensor]
             return 0 if tensor is None else tensor.stride(argument.source.dim)
         case "scalar":

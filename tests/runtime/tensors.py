@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from loomgen.registry import ArgumentEntry, KernelEntry
+from loomgen.registry import ArgumentEntry, KernelEntry, StrideSource
 from loomgen.runtime.bind import Value
 
 SIZES = {"NB": 2, "T": 5, "N": 2, "NC": 3, "H": 2, "HV": 4, "SLOTS": 6, "QKV": 256}
@@ -59,7 +59,7 @@ def _bytes(argument: ArgumentEntry, given: Mapping[str, Value]) -> bytes:
 
 
 def _number(argument: ArgumentEntry, given: Mapping[str, Value]) -> Any:
-    if argument.source is None:
+    if not isinstance(argument.source, StrideSource):
         return SIZES[argument.name] if argument.kind == "dim" else given[argument.name]
     tensor = given[argument.source.tensor]
     return tensor.stride(argument.source.dim) if isinstance(tensor, Tensor) else 0

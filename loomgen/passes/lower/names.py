@@ -57,7 +57,9 @@ def c_type(dtype: DType) -> str:
 
 
 def tile_type(buffer: SharedBuffer) -> str:
-    """``SharedTile<bf16, 64, 128, 128, 3>``."""
+    """``SharedTile<bf16, 64, 128, 128, 3>``; ``PanelTile<bf16, 128, 256>`` for several panels."""
+    if buffer.panels > 1:
+        return f"PanelTile<{c_type(buffer.dtype)}, {buffer.rows}, {buffer.cols}>"
     fields = (c_type(buffer.dtype), buffer.rows, buffer.cols, buffer.pitch, buffer.swizzle)
     return f"SharedTile<{', '.join(str(field) for field in fields)}>"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from loomgen.ir.device import (
     Blank,
     Braces,
@@ -17,16 +19,34 @@ from loomgen.ir.device import (
     name,
     num,
 )
-from loomgen.ir.plan import SharedLayout, Team
+from loomgen.ir.plan import WARP_THREADS, RingEnd, SharedLayout, Team
 from loomgen.ir.tile import GridAxis, WindowKind
+from loomgen.passes.allocate import RING_BARRIER_BYTES
 from loomgen.passes.lower.names import LANE, SLAB, WARP, Naming, tile_type
+from loomgen.passes.lower.roles import barrier_ring, initialise
+
+_OF_BLOCK = ("lane", "warp")
+"""What a thread is called in every role alike."""
 
 
-def prologue(grid: tuple[GridAxis, ...], team: Team, layout: SharedLayout, naming: Naming) -> list[CStmt]:
-    return [*_thread(team), Blank(), *_coordinates(grid), Blank(), *_tiles(layout, naming), Blank()]
+def prologue(
+    grid: tuple[GridAxis, ...], team: Team, layout: SharedLayout, naming: Naming, *, has_roles: bool
+) -> list[CStmt]:
+    """The head of the kernel; where the warps part, each role says where its threads stand (`role_thread`)."""
+    thread = [stmt for stmt in _thread(team) if not has_roles or stmt.name in _OF_BLOCK]
+    tiles = (*_tiles(layout, naming), *_barriers(layout), Blank(), *initialise(ring for ring, _ in layout.barriers))
+    return [*thread, Blank(), *_coordinates(grid), Blank(), *tiles, Blank()]
 
 
-def _thread(team: Team) -> list[CStmt]:
+def role_thread(team: Team, first_warp: int) -> list[CStmt]:
+    """Where the thread stands among its role's."""
+    first_thread = num(-WARP_THREADS * first_warp)
+    own: dict[str, CExpr] = {"thread": add(call("thread_index"), first_thread), "slab": add(WARP, num(-first_warp))}
+    inner = (stmt for stmt in _thread(team) if stmt.name not in _OF_BLOCK)
+    return [replace(stmt, init=own.get(stmt.name, stmt.init)) for stmt in inner]
+
+
+def _thread(team: Team) -> list[Declare]:
     quarter = Infix(op="/", a=LANE, b=num(4))
     upper = Infix(op="/", a=LANE, b=num(16))
     variables: list[tuple[str, CExpr]] = [
@@ -86,4 +106,14 @@ def _tiles(layout: SharedLayout, naming: Naming) -> list[CStmt]:
         base = Braces(items=(add(name("smem"), num(offset)),))
         variable = naming.ring(buffer.name) if buffer.slots > 1 else naming.local(buffer.name)
         out.append(Declare(type=f"const {tile_type(buffer)}", name=variable, init=base))
+    return out
+
+
+def _barriers(layout: SharedLayout) -> list[CStmt]:
+    """Each ring's full barriers, then its empty ones."""
+    out: list[CStmt] = []
+    for ring, offset in layout.barriers:
+        for n, end in enumerate(RingEnd):
+            base = Braces(items=(add(name("smem"), num(offset + n * ring.slots * RING_BARRIER_BYTES)),))
+            out.append(Declare(type=f"const BarrierRing<{ring.slots}>", name=barrier_ring(ring, end), init=base))
     return out
