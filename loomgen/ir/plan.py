@@ -51,7 +51,17 @@ from loomgen.ir.operations import (
     StoreScalars,
     WarpgroupMma,
 )
-from loomgen.ir.roles import BoxWait, MmaWait, ProxyFence, Ring, RingEnd, RingFill, RingRelease, RingWait
+from loomgen.ir.roles import (
+    BoxWait,
+    MmaWait,
+    ProxyFence,
+    Ring,
+    RingEnd,
+    RingFill,
+    RingRelease,
+    RingWait,
+    Synchronisation,
+)
 from loomgen.ir.tile import Expr, Window
 
 __all__ = [
@@ -114,6 +124,7 @@ __all__ = [
     "StoreScalars",
     "Strip",
     "StripTile",
+    "Synchronisation",
     "Team",
     "Wait",
     "WarpgroupMma",
@@ -131,19 +142,19 @@ class Scope(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrive:
+class Arrive(Synchronisation):
     """The point of an iteration at which its ring slots must be complete for every thread; emits nothing itself."""
 
     refs: tuple[SharedRef, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
+class Commit(Synchronisation):
     """Closes the calling thread's group of asynchronous copies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
+class Wait(Synchronisation):
     """Waits until at most ``pending`` of the thread's youngest groups are in flight."""
 
     pending: int
@@ -151,7 +162,7 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Barrier:
+class Barrier(Synchronisation):
     """Orders memory among the threads of ``scope``; ``reason`` names the two accesses that need it."""
 
     scope: Scope

@@ -132,11 +132,7 @@ def _operation(op: PlanOp) -> Iterator[str]:
             for arm in op.arms:
                 yield _arm(arm)
                 yield from _indented(_block(arm.body))
-        case BoxIn() | BoxOut():
-            yield _box(op)
-        case RingWait() | RingFill() | RingRelease() | MmaWait() | BoxWait() | ProxyFence():
-            yield _hand_over(op)
-        case CopyIn() | CopyOut() | StoreDirect() | StoreScalars() | LoadStrip():
+        case CopyIn() | CopyOut() | BoxIn() | BoxOut() | StoreDirect() | StoreScalars() | LoadStrip():
             yield _global_movement(op)
         case LoadFragment() | StoreFragment() | StoreRows() | Move():
             yield _movement(op)
@@ -148,6 +144,8 @@ def _operation(op: PlanOp) -> Iterator[str]:
             yield _product(op)
         case Arrive() | Commit() | Wait() | Barrier():
             yield _synchronisation(op)
+        case RingWait() | RingFill() | RingRelease() | MmaWait() | BoxWait() | ProxyFence():
+            yield _hand_over(op)
         case _:
             assert_never(op)
 
@@ -156,11 +154,15 @@ def _indented(lines: Iterator[str]) -> Iterator[str]:
     return (f"  {line}" for line in lines)
 
 
-def _global_movement(op: CopyIn | CopyOut | StoreDirect | StoreScalars | LoadStrip) -> str:
+def _global_movement(op: BoxIn | BoxOut | CopyIn | CopyOut | StoreDirect | StoreScalars | LoadStrip) -> str:
     match op:
         case CopyIn():
             source = _element(op.source.tensor, op.source.coords)
             return f"copy in {_ref(op.dst)} = {source}, {op.vector_bytes} bytes a thread, asynchronous"
+        case BoxIn():
+            return f"copy in {_ref(op.dst)} = {_element(op.source.tensor, op.source.coords)} by boxes, asynchronous"
+        case BoxOut():
+            return f"copy out {_element(op.tensor, op.coords)} = {_ref(op.src)} by boxes, asynchronous"
         case CopyOut():
             return f"copy out {_element(op.tensor, op.coords)} = {_ref(op.src)}"
         case StoreDirect() | StoreScalars():
@@ -233,16 +235,6 @@ def _arm(arm: RoleArm) -> str:
     warps = f"warps {arm.first_warp} .. {arm.first_warp + arm.team.warps - 1}"
     registers = "" if arm.registers is None else f", {arm.registers} registers a thread"
     return f"role {arm.name}, {warps}{registers}{', in one thread' if arm.is_single else ''}:"
-
-
-def _box(op: BoxIn | BoxOut) -> str:
-    match op:
-        case BoxIn():
-            return f"copy in {_ref(op.dst)} = {_element(op.source.tensor, op.source.coords)} by boxes, asynchronous"
-        case BoxOut():
-            return f"copy out {_element(op.tensor, op.coords)} = {_ref(op.src)} by boxes, asynchronous"
-        case _:
-            assert_never(op)
 
 
 def _hand_over(op: RingWait | RingFill | RingRelease | MmaWait | BoxWait | ProxyFence) -> str:

@@ -9,6 +9,11 @@ from loomgen.ir.layout import SharedBuffer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Synchronisation:
+    """What orders operations; it moves and computes nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ring:
     """The slots through which ``producer`` hands ``buffers`` to ``consumer``, with two barriers a slot.
 
@@ -34,7 +39,7 @@ class RingEnd(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RingWait:
+class RingWait(Synchronisation):
     """Waits until this iteration's slot is full, or empty again; ``reason`` names the accesses that it orders."""
 
     ring: Ring
@@ -43,21 +48,21 @@ class RingWait:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RingFill:
+class RingFill(Synchronisation):
     """The producer says how many bytes will come to this iteration's slot."""
 
     ring: Ring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RingRelease:
+class RingRelease(Synchronisation):
     """Each warp of the consumer is done with this iteration's slot."""
 
     ring: Ring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MmaWait:
+class MmaWait(Synchronisation):
     """Waits until at most ``pending`` of the youngest groups of asynchronous products are under way."""
 
     pending: int
@@ -65,7 +70,7 @@ class MmaWait:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoxWait:
+class BoxWait(Synchronisation):
     """The thread that stores boxes waits until at most ``pending`` of its youngest groups still read shared memory."""
 
     pending: int
@@ -73,7 +78,7 @@ class BoxWait:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProxyFence:
+class ProxyFence(Synchronisation):
     """What the thread has written to shared memory is what the copy and product hardware will read."""
 
     reason: str

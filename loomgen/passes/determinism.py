@@ -153,12 +153,8 @@ def _check_leaf(op: Leaf) -> None:
             pass  # an order fixed by the operation, recorded by the value's name where it has a choice
         case plan.Mma() | plan.WarpgroupMma() | plan.ExchangeWrite() | plan.ExchangeRead():
             pass  # checked with their products
-        case plan.Arrive() | plan.Commit() | plan.Wait() | plan.Barrier():
-            pass  # order memory, compute nothing
-        case plan.RingWait() | plan.RingFill() | plan.RingRelease():
-            pass  # the same, between roles
-        case plan.MmaWait() | plan.BoxWait() | plan.ProxyFence():
-            pass  # the same, with the hardware that works beside the threads
+        case plan.Synchronisation():
+            pass  # orders memory, computes nothing
         case _:
             assert_never(op)
 

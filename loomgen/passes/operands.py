@@ -38,11 +38,7 @@ def _own(op: Leaf) -> tuple[Home, ...]:
             return (op.dst, SharedRef(buffer=op.scratch, axes=()))
         case plan.Arrive():
             return op.refs
-        case plan.Commit() | plan.Wait() | plan.Barrier():
-            return ()
-        case plan.RingWait() | plan.RingFill() | plan.RingRelease():
-            return ()
-        case plan.MmaWait() | plan.BoxWait() | plan.ProxyFence():
+        case plan.Synchronisation():
             return ()
         case _:
             assert_never(op)
@@ -70,16 +66,7 @@ def homes(op: Leaf) -> Homes:
             | plan.ExchangeWrite()
             | plan.ExchangeRead()
             | plan.DiagonalBlocks()
-            | plan.Arrive()
-            | plan.Commit()
-            | plan.Wait()
-            | plan.Barrier()
-            | plan.RingWait()
-            | plan.RingFill()
-            | plan.RingRelease()
-            | plan.MmaWait()
-            | plan.BoxWait()
-            | plan.ProxyFence()
+            | plan.Synchronisation()
         ):
             return ()
         case _:
@@ -108,16 +95,7 @@ def evaluated(op: Leaf) -> tuple[Coord, ...]:
             | plan.ExchangeWrite()
             | plan.ExchangeRead()
             | plan.DiagonalBlocks()
-            | plan.Arrive()
-            | plan.Commit()
-            | plan.Wait()
-            | plan.Barrier()
-            | plan.RingWait()
-            | plan.RingFill()
-            | plan.RingRelease()
-            | plan.MmaWait()
-            | plan.BoxWait()
-            | plan.ProxyFence()
+            | plan.Synchronisation()
         ):
             return ()
         case _:
@@ -149,16 +127,7 @@ def writes_registers(op: Leaf) -> tuple[Registers, ...]:
             | plan.ScanVector()
             | plan.ExchangeWrite()
             | plan.DiagonalBlocks()
-            | plan.Arrive()
-            | plan.Commit()
-            | plan.Wait()
-            | plan.Barrier()
-            | plan.RingWait()
-            | plan.RingFill()
-            | plan.RingRelease()
-            | plan.MmaWait()
-            | plan.BoxWait()
-            | plan.ProxyFence()
+            | plan.Synchronisation()
         ):
             return ()
         case _:

@@ -118,16 +118,7 @@ def _leaf_in_rings(op: Leaf, rings: dict[str, SharedRef]) -> Leaf:
             | plan.Move()
             | plan.ExchangeWrite()
             | plan.ExchangeRead()
-            | plan.Arrive()
-            | plan.Commit()
-            | plan.Wait()
-            | plan.Barrier()
-            | plan.RingWait()
-            | plan.RingFill()
-            | plan.RingRelease()
-            | plan.MmaWait()
-            | plan.BoxWait()
-            | plan.ProxyFence()
+            | plan.Synchronisation()
         ):
             return op
         case _:
