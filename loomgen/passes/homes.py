@@ -65,7 +65,7 @@ def panel_buffer(name: str, dtype: DType, rows: Index, cols: Index, slots: int =
         rows=rows.extent,
         cols=cols.extent,
         pitch=pitch,
-        swizzle=_MAX_SWIZZLE_BITS,
+        swizzle=max(_SWIZZLE_BITS),
         slots=slots,
         panels=cols.extent // pitch,
     )

@@ -31,8 +31,8 @@ from loomgen.passes.fences import fence_updates
 from loomgen.passes.homes import Homes
 from loomgen.passes.partition import partition
 from loomgen.passes.rings import pipeline_loop
-from loomgen.passes.select_columns import require_columns
 from loomgen.passes.role_arms import role_arm
+from loomgen.passes.select_columns import require_columns
 from loomgen.passes.select_elements import select_load, select_map, select_reduce, select_scan
 from loomgen.passes.select_products import mma_atom, select_concat, select_contract, select_diagonal
 from loomgen.passes.select_rules import Rules, reject

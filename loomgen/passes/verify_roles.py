@@ -5,9 +5,9 @@ a box is asked for only when all that the slot's readers do with its last tile i
 a tile is read only when its bytes have come, and it is the tile of the reader's own iteration; nothing is under way
 when a role ends.
 
-It knows what the operations do to a barrier's phase and to a slot's contents, bytes that come as late as they may, and
-takes nothing from the pass that it checks. The roles wait for one another alone and choose nothing, so that one order
-of running them finds what any order would.
+It knows what the operations do to a barrier's phase and to a slot's contents, and takes nothing from the pass that it
+checks. What could go wrong is made to happen: a role goes on as soon as it may while the others have done as little as
+they can, once with each role first; bytes come, and products end, no earlier than somebody waits for them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from loomgen.errors import InternalError
 from loomgen.ir import plan
 from loomgen.ir.plan import Leaf, Plan, Ring, RingEnd, RoleArm, SharedBuffer, WarpgroupMma
 from loomgen.passes.operands import shared_refs
-from loomgen.passes.role_arms import arms, as_plan, handed_over
+from loomgen.passes.role_arms import arms, as_plan
 from loomgen.passes.trace import Event, Reached, leaves, ring_depth, trace
 
 
@@ -29,7 +29,8 @@ def verify_roles(kernel: Plan, pass_name: str) -> None:
     if not found:
         return
     for trips in range(2 * max(_depth(arm) for arm in found) + 2):
-        _Block(pass_name=pass_name, arms=found).run(trips)
+        for first in range(len(found)):
+            _Block(pass_name=pass_name, arms=(*found[first:], *found[:first])).run(trips)
 
 
 def _depth(arm: RoleArm) -> int:
@@ -60,7 +61,7 @@ class _Barrier:
 
 @dataclass(slots=True)
 class _Slot:
-    """What a slot of a buffer holds: the iteration of its tile, None before the first; who still reads it."""
+    """What a slot of a buffer holds: the iteration of its tile, None while it is free; the products that read it."""
 
     tile: int | None = None
     readers: int = 0
@@ -74,23 +75,23 @@ class _Block:
     barriers: dict[tuple[str, RingEnd, int], _Barrier] = field(default_factory=dict)
     slots: dict[tuple[str, int], _Slot] = field(default_factory=dict)
     coming: list[tuple[Ring, int, SharedBuffer]] = field(default_factory=list)
-    n_done: int = 0
-    n_seen: int = 0
 
     def run(self, trips: int) -> None:
-        """Each role goes on until it has to wait; boxes come only when no role can go on without them."""
+        """One step at a time, of the first role that can; boxes come only when no role can go on without them."""
         runners = {arm.name: self._role(arm, trips) for arm in self.arms}
         while runners:
-            finished = [name for name, runner in runners.items() if not next(runner, False)]
-            moved = bool(finished) or self._moved()
-            runners = {name: runner for name, runner in runners.items() if name not in finished}
-            if not moved and runners and not self._box_comes():
+            if not self._step(runners) and not self._box_comes():
                 raise InternalError(self.pass_name, f"the roles {', '.join(runners)} wait for each other for ever")
 
-    def _moved(self) -> bool:
-        """Some role has done something since the last time."""
-        moved, self.n_seen = self.n_done != self.n_seen, self.n_done
-        return moved
+    def _step(self, runners: dict[str, Iterator[bool]]) -> bool:
+        """Whether some role has done something, or has come to its end."""
+        for name, runner in runners.items():
+            has_moved = next(runner, None)
+            if has_moved is None:
+                del runners[name]
+            if has_moved is not False:
+                return True
+        return False
 
     def _box_comes(self) -> bool:
         if not self.coming:
@@ -112,9 +113,9 @@ class _Block:
     # ------------------------------------------------------------------ one role
 
     def _role(self, arm: RoleArm, trips: int) -> Iterator[bool]:
-        """Yields True at every wait that does not hold yet."""
-        handed = handed_over(as_plan(arm))
-        rings = {buffer: leaf.ring for leaf in _waits(arm) for buffer in leaf.ring.buffers}
+        """Yields after each operation, False while it waits."""
+        rings = {buffer: ring for other in self.arms for ring in _rings(other) for buffer in ring.buffers}
+        handed = frozenset(rings)
         under_way: list[tuple[Event, WarpgroupMma]] = []
         for event in trace(as_plan(arm), trips):
             match event.op:
@@ -122,13 +123,13 @@ class _Block:
                     continue
                 case plan.RingWait(ring=ring, end=end):
                     while not self._is_over(ring, end, event.iteration):
-                        yield True
+                        yield False
                 case plan.RingFill(ring=ring):
                     barrier = self._barrier(ring, RingEnd.FULL, event.iteration)
                     barrier.n_bytes += ring.n_bytes
                     barrier.arrive(1)
                 case plan.RingRelease(ring=ring):
-                    self._barrier(ring, RingEnd.EMPTY, event.iteration).arrive(ring.releases)
+                    self._release(ring, event.iteration, arm)
                 case plan.MmaWait(pending=pending):
                     done, under_way = under_way[: len(under_way) - pending], under_way[len(under_way) - pending :]
                     self._end_reads(done, handed)
@@ -138,9 +139,20 @@ class _Block:
                     self._touch(op, event, handed, arm)
                     if isinstance(op, WarpgroupMma):
                         under_way.append((event, op))
-            self.n_done += 1
+            yield True
         if under_way:
             raise InternalError(self.pass_name, f"role {arm.name} ends with products under way")
+
+    def _release(self, ring: Ring, use: int, arm: RoleArm) -> None:
+        """The slot's tiles are given back: nothing of the role may still read them, or read them later."""
+        for buffer in ring.buffers:
+            slot = self._slot(buffer, use)
+            if slot.readers:
+                raise InternalError(
+                    self.pass_name, f"role {arm.name} releases {buffer.name}, which products still read"
+                )
+            slot.tile = None
+        self._barrier(ring, RingEnd.EMPTY, use).arrive(ring.releases)
 
     def _is_over(self, ring: Ring, end: RingEnd, use: int) -> bool:
         """The phase that this use waits for: its own of a full barrier, the one before of an empty barrier."""
@@ -149,12 +161,12 @@ class _Block:
 
     def _ask(self, buffer: SharedBuffer, ring: Ring, use: int, arm: RoleArm) -> None:
         slot = self._slot(buffer, use)
-        if slot.readers or slot.is_coming:
+        if slot.tile is not None or slot.is_coming:
             raise InternalError(self.pass_name, f"role {arm.name} fills a slot of {buffer.name} that is in use")
         full = self._barrier(ring, RingEnd.FULL, use)
         if full.n_bytes < buffer.slot_bytes:
             raise InternalError(self.pass_name, f"role {arm.name} fills {buffer.name} and has not said so")
-        slot.tile, slot.is_coming = None, True
+        slot.is_coming = True
         self.coming.append((ring, use, buffer))
 
     def _touch(self, op: Leaf, event: Event, handed: frozenset[SharedBuffer], arm: RoleArm) -> None:
@@ -171,5 +183,7 @@ class _Block:
                 self._slot(buffer, event.iteration).readers -= 1
 
 
-def _waits(arm: RoleArm) -> Iterator[plan.RingWait]:
-    return (leaf for op in arm.body for leaf in leaves(op) if isinstance(leaf, plan.RingWait))
+def _rings(arm: RoleArm) -> Iterator[Ring]:
+    for leaf in (leaf for op in arm.body for leaf in leaves(op)):
+        if isinstance(leaf, plan.RingWait | plan.RingFill | plan.RingRelease):
+            yield leaf.ring
