@@ -8,7 +8,7 @@ from pathlib import Path
 from loomgen.conformance.case import INCLUDE, Case
 from loomgen.conformance.compare import Array
 from loomgen.emulator import Buffer, EmulatedKernel, Parameter, compile_kernel
-from loomgen.emulator.kernel import Value
+from loomgen.emulator.arguments import Value
 
 
 class UnwrittenOutput(AssertionError):

@@ -21,10 +21,11 @@ from loomgen.toolchain.find import GXX, find_tool
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-DLOOM_HOST")
 RUNTIME_SOURCES = Path(__file__).parent / "csrc"
 
-Kind = Literal["pointer", "i32", "i64", "f32", "bool"]
+Kind = Literal["pointer", "tensor_map", "i32", "i64", "f32", "bool"]
 
 _C_TYPES: dict[Kind, str] = {
     "pointer": "void*",
+    "tensor_map": "const void*",  # the address of a reference
     "i32": "std::int32_t",
     "i64": "std::int64_t",
     "f32": "float",

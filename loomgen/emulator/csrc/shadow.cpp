@@ -10,19 +10,19 @@ void RaceDetector::reset() {
 
 uint32_t RaceDetector::take_set() {
     if (free_sets_.empty()) {
-        const auto set = static_cast<uint32_t>(readers_.size() / clocks_.threads());
-        readers_.resize(readers_.size() + clocks_.threads());
+        const auto set = static_cast<uint32_t>(readers_.size() / clocks_.room());
+        readers_.resize(readers_.size() + clocks_.room());
         return set;
     }
     const uint32_t set = free_sets_.back();
     free_sets_.pop_back();
-    std::fill_n(readers(set), clocks_.threads(), Reader{});
+    std::fill_n(readers(set), clocks_.room(), Reader{});
     return set;
 }
 
 std::optional<Conflict> RaceDetector::read(Granule& granule, int thread, int line) {
     if (!clocks_.before(Epoch{granule.write_clock, granule.write_thread}, thread)) {
-        return Conflict{true, granule.write_thread, granule.write_line};
+        return conflict(true, granule.write_thread, granule.write_line);
     }
     const Epoch now = clocks_.now(thread);
     if (granule.read_thread == Granule::kManyReaders) {
@@ -47,19 +47,19 @@ std::optional<Conflict> RaceDetector::read(Granule& granule, int thread, int lin
 std::optional<Conflict> RaceDetector::unordered_read(const Granule& granule, int thread) {
     if (granule.read_thread != Granule::kManyReaders) {
         if (clocks_.before(Epoch{granule.read_clock, granule.read_thread}, thread)) return std::nullopt;
-        return Conflict{false, granule.read_thread, granule.read_line};
+        return conflict(false, granule.read_thread, granule.read_line);
     }
     const Reader* set = readers(granule.read_clock);
-    for (int reader = 0; reader < clocks_.threads(); ++reader) {
+    for (int reader = 0; reader < clocks_.used(); ++reader) {
         if (clocks_.before(Epoch{set[reader].clock, static_cast<uint16_t>(reader)}, thread)) continue;
-        return Conflict{false, reader, set[reader].line};
+        return conflict(false, reader, set[reader].line);
     }
     return std::nullopt;
 }
 
 std::optional<Conflict> RaceDetector::write(Granule& granule, int thread, int line) {
     if (!clocks_.before(Epoch{granule.write_clock, granule.write_thread}, thread)) {
-        return Conflict{true, granule.write_thread, granule.write_line};
+        return conflict(true, granule.write_thread, granule.write_line);
     }
     if (const auto conflict = unordered_read(granule, thread)) return conflict;
     if (granule.read_thread == Granule::kManyReaders) free_sets_.push_back(granule.read_clock);
