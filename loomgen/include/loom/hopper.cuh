@@ -3,5 +3,6 @@
 // wgmma.cuh is for sm_90a alone, the others for sm_90 and later.
 
 #include "loom/mbarrier.cuh"
+#include "loom/panel.cuh"
 #include "loom/tma.cuh"
 #include "loom/wgmma.cuh"

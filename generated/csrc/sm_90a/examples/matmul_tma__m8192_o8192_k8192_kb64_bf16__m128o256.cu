@@ -5,6 +5,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 
+#include "loom/hopper.cuh"
 #include "loom/loom.cuh"
 
 using namespace loom;
