@@ -63,6 +63,13 @@ class ArgumentEntry(_Entry):
     optional: bool
     source: StrideSource | BoxEntry | None
 
+    @property
+    def tensor(self) -> str | None:
+        """The tensor that the argument points to or maps."""
+        if isinstance(self.source, BoxEntry):
+            return self.source.tensor
+        return self.name if self.kind in ("tensor", "table") else None
+
 
 class LaunchEntry(_Entry):
     """The launch: ``threads`` a block, and as many blocks along x as the product of ``grid``."""
