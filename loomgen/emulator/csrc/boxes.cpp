@@ -95,7 +95,9 @@ Boxes::Stores& Boxes::stores_of(int thread, Site site) {
     if (known != stores_.end()) return known->second;
     const int agent = clocks_.add_agent();
     if (agent < 0) raise(FaultKind::kBadBarrier, site, "more threads store boxes than the emulator has room for");
-    return stores_.emplace(thread, Stores{agent}).first->second;
+    Stores& fresh = stores_[thread];
+    fresh.agent = agent;
+    return fresh;
 }
 
 void Boxes::store(int map, int row, int col, host::BoxTile source, Site site) {

@@ -81,7 +81,7 @@ class Boxes {
 
     /// The stores of one thread.
     struct Stores {
-        int agent;
+        int agent = 0;
         uint32_t issued = 0;
         Group open;
         std::deque<Group> groups;

@@ -28,9 +28,11 @@ void Mbarriers::make(uint32_t address, int arrivals, Site site) {
     shared_.make_barrier(address, site);
     const int agent = clocks_.add_agent();
     if (agent < 0) raise(FaultKind::kBadBarrier, site, "more barriers than the emulator has room for");
-    Barrier barrier{address, arrivals, agent, site};
-    barrier.missing = arrivals;
-    barriers_.push_back(barrier);
+    Barrier& barrier = barriers_.emplace_back();
+    barrier.address = address;
+    barrier.arrivals = barrier.missing = arrivals;
+    barrier.agent = agent;
+    barrier.made = site;
 }
 
 void Mbarriers::publish(int thread) {

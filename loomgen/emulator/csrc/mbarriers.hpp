@@ -42,10 +42,10 @@ class Mbarriers {
     };
 
     struct Barrier {
-        uint32_t address;
-        int arrivals;
-        int agent;
-        Site made;
+        uint32_t address = 0;
+        int arrivals = 0;
+        int agent = 0;
+        Site made{};
         bool published = false;
         Epoch known_since{};  // the fence
         uint32_t phase = 0;
