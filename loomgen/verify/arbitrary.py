@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from loomgen.ir.kernel import Argument, TensorBox
-from loomgen.registry.model import ArgumentEntry, BoxEntry
+from loomgen.registry.model import ArgumentEntry, BoxEntry, StrideSource
 from loomgen.runtime.tables import window_tables
 from loomgen.verify.problem import CHUNK, Inputs
 
@@ -22,7 +22,9 @@ _ONE_MORE = " + 1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A parameter of a kernel, a tensor map being its tensor: ``kind`` tensor, table, dim, stride or scalar; ``access`` of a pointer."""
+    """A parameter of a kernel, a tensor map being its tensor: ``kind`` tensor, table, dim, stride or scalar; ``access``
+    of a pointer.
+    """
 
     name: str
     kind: str
@@ -33,6 +35,7 @@ class Parameter:
     @classmethod
     def of(cls, argument: Argument | ArgumentEntry) -> Parameter:
         """Of the compiler's argument plan or of a registry, which say the same."""
+        box: TensorBox | BoxEntry | StrideSource | None
         if isinstance(argument, Argument):
             kind, dtype, box = argument.kind.value, argument.dtype.value, argument.box
         else:
