@@ -40,7 +40,7 @@ struct Conflict {
 /// Checks and records the accesses of the threads of one block.
 class RaceDetector {
   public:
-    explicit RaceDetector(int threads) : clocks_(threads) {}
+    explicit RaceDetector(int threads) : clocks_(threads), set_size_(threads) {}
 
     Clocks& clocks() { return clocks_; }
 
@@ -62,14 +62,16 @@ class RaceDetector {
         int32_t line = 0;
     };
 
-    Reader* readers(uint32_t set) { return readers_.data() + static_cast<size_t>(set) * clocks_.room(); }
+    Reader* readers(uint32_t set) { return readers_.data() + static_cast<size_t>(set) * set_size_; }
     uint32_t take_set();
+    void widen_sets();
     std::optional<Conflict> unordered_read(const Granule& granule, int thread);
     Conflict conflict(bool was_write, int thread, int line) const {
         return Conflict{was_write, clocks_.is_agent(thread), thread, line};
     }
 
     Clocks clocks_;
+    size_t set_size_;  // for threads alone, until an agent reads
     std::vector<Reader> readers_;
     std::vector<uint32_t> free_sets_;
 };
