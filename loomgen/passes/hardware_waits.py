@@ -1,8 +1,11 @@
-"""Waits for asynchronous products and boxes, in one role's arm.
+"""Waits for asynchronous products and boxes, and fences for what they read, in one role's arm.
 
 Both come in groups that end in the order in which they began. What needs the end of a group - its sum in registers, the
 release of a slot that it reads, a write to what it reads - waits for it and lets younger groups go on. Loops are left,
 and their iterations end, with nothing under way.
+
+The hardware reaches shared memory by a way of its own: the threads that write what it will read fence their writes at
+once, before the barrier that makes them known.
 """
 
 from __future__ import annotations
@@ -10,13 +13,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from loomgen.ir import plan
-from loomgen.ir.plan import BoxOut, BoxWait, Leaf, MmaWait, PlanOp, RingRelease, SharedBuffer, WarpgroupMma
+from loomgen.ir.plan import BoxOut, BoxWait, Leaf, MmaWait, PlanOp, ProxyFence, RingRelease, SharedBuffer, WarpgroupMma
 from loomgen.passes.operands import operands, shared_refs
+from loomgen.passes.trace import leaves
 
 
 def wait_for_hardware(ops: tuple[PlanOp, ...]) -> tuple[PlanOp, ...]:
-    """The block with its waits."""
-    block = _Block()
+    """The arm with its waits and fences."""
+    read = frozenset(buffer for op in ops for leaf in leaves(op) for buffer in _read_by_hardware(leaf))
+    return _waiting(ops, read)
+
+
+def _waiting(ops: tuple[PlanOp, ...], read: frozenset[SharedBuffer]) -> tuple[PlanOp, ...]:
+    block = _Block(read_by_hardware=read)
     for op in ops:
         block.operation(op)
     block.finish()
@@ -27,6 +36,7 @@ def wait_for_hardware(ops: tuple[PlanOp, ...]) -> tuple[PlanOp, ...]:
 class _Block:
     """The operations so far, and the groups under way, oldest first."""
 
+    read_by_hardware: frozenset[SharedBuffer]
     out: list[PlanOp] = field(default_factory=list)
     products: list[WarpgroupMma] = field(default_factory=list)
     boxes: list[BoxOut] = field(default_factory=list)
@@ -35,10 +45,10 @@ class _Block:
         match op:
             case plan.ChunkLoop() | plan.RangeLoop():
                 self.finish()
-                self.out.append(replace(op, body=wait_for_hardware(op.body)))
+                self.out.append(replace(op, body=_waiting(op.body, self.read_by_hardware)))
             case plan.Conditional():
                 self.finish()
-                then, orelse = wait_for_hardware(op.then), wait_for_hardware(op.orelse)
+                then, orelse = (_waiting(body, self.read_by_hardware) for body in (op.then, op.orelse))
                 self.out.append(replace(op, then=then, orelse=orelse))
             case plan.Preload() | plan.Prefetch() | plan.Roles():
                 self.out.append(op)
@@ -52,6 +62,11 @@ class _Block:
             case _:
                 self._before(op)
                 self.out.append(op)
+                self._fence(op)
+
+    def _fence(self, op: Leaf) -> None:
+        for buffer in (buffer for buffer in _written(op) if buffer in self.read_by_hardware):
+            self.out.append(ProxyFence(reason=f"write {buffer.name} -> read {buffer.name}"))
 
     def _before(self, op: Leaf) -> None:
         """Waits for the youngest group that the operation depends on, and with it for all older ones."""
@@ -78,6 +93,16 @@ class _Block:
     def _await_boxes(self, n_oldest: int, reason: str) -> None:
         self.boxes = self.boxes[n_oldest:]
         self.out.append(BoxWait(pending=len(self.boxes), reason=reason))
+
+
+def _read_by_hardware(op: Leaf) -> list[SharedBuffer]:
+    match op:
+        case BoxOut():
+            return [op.src.buffer]
+        case WarpgroupMma():
+            return [op.a.buffer, op.b.buffer]
+        case _:
+            return []
 
 
 def _needs_product(op: Leaf, product: WarpgroupMma) -> bool:

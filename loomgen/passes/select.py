@@ -67,7 +67,7 @@ def _select(kernel: KernelSpec, program: Program, boxes: Mapping[str, SharedRef]
     )
     homes = Homes(division=division, storage=share_registers(program), ops=[], shared=dict(boxes))
     _block(program.body, rules, homes)
-    return Plan(team=division.team, body=fence_updates(homes.ops))
+    return fence_updates(Plan(team=division.team, body=tuple(homes.ops)))
 
 
 def sum_orders(kernel: KernelSpec, program: Program, the_plan: Plan) -> dict[str, Order]:

@@ -18,7 +18,8 @@ _WORD_BYTES = 4
 
 def select_load(stmt: tile.Load, rules: Rules, homes: Homes) -> None:
     """4-byte vectors are copied to shared memory, and so are 16-bit tiles where there are products; a strip is loaded a
-    thread's columns at once; the rest is read where it is used."""
+    thread's columns at once; the rest is read where it is used. A tensor that is updated in place is never copied: an
+    asynchronous copy, which may run an iteration ahead, has no place among its stores."""
     value = stmt.value
     if (box := rules.boxes.get(value.name)) is not None:
         found = homes.resolve_all(stmt.source.coords, stmt.text)
@@ -38,7 +39,7 @@ def select_load(stmt: tile.Load, rules: Rules, homes: Homes) -> None:
         and contiguous_letter(stmt.source.tensor, stmt.source.coords) is not None
     )
     is_words = len(value.indices) == 1 and value.dtype.n_bytes == _WORD_BYTES
-    if not is_tile and not is_words:
+    if (not is_tile and not is_words) or stmt.source.tensor.access is tile.Access.INOUT:
         select_map(value, stmt.source, stmt, rules, homes)
         return
     along = contiguous_letter(stmt.source.tensor, stmt.source.coords)

@@ -1,7 +1,8 @@
 """A plan unrolled into the operations that a thread executes, for the analyses that need an order.
 
 Every loop runs a given number of iterations and every branch takes a given arm, inside a loop perhaps in turn; a trace
-thus is one path through the kernel. The synchronisation passes look at all paths up to the point where rings repeat.
+thus is one path through the kernel. Synchronisation is found on these typical paths, up to the point where rings
+repeat; that none of the others lacks any is the business of `flow` and `verify_sync`.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class _Arm(Enum):
 
 
 _Arms = Mapping[Path, _Arm]
+_MANY = 1 << 30
 _MAX_COMBINATIONS = 81
 """Of arms; a kernel with more branches is looked at with one branch at a time off the common arm."""
 
@@ -65,7 +67,7 @@ class _Frame:
 
 
 def traces(kernel: Plan) -> Iterator[list[Event]]:
-    """All paths worth looking at: no iteration, one, and so on until every ring has come round twice."""
+    """The typical paths: no iteration, one, and so on until every ring has come round twice."""
     deepest = max((ring_depth(op) for op in kernel.body), default=1)
     combinations = list(_combinations(list(_branches(kernel.body, (), in_loop=False))))
     trip_counts = range(2 * deepest + 2) if any(_has_loop(op) for op in kernel.body) else (1,)
@@ -78,6 +80,24 @@ def trace(kernel: Plan, trips: int) -> list[Event]:
     """One path: every loop between run-time bounds takes ``trips`` iterations, every branch its first arm."""
     arms = {path: _Arm.THEN for path, _ in _branches(kernel.body, (), in_loop=False)}
     return list(_block(kernel.body, (), _Frame(trips=trips, arms=arms)))
+
+
+def chunk_counts(kernel: Plan) -> range:
+    """Numbers of chunks worth looking at; all loops over chunks run over the cell's one sequence."""
+    deepest = max((ring_depth(op) for op in kernel.body), default=1)
+    return range(2 * deepest + 2) if any(_has_chunks(op) for op in kernel.body) else range(1)
+
+
+def _has_chunks(op: PlanOp) -> bool:
+    match op:
+        case plan.ChunkLoop():
+            return True
+        case plan.RangeLoop():
+            return any(_has_chunks(child) for child in op.body)
+        case plan.Conditional():
+            return any(_has_chunks(child) for child in (*op.then, *op.orelse))
+        case _:
+            return False
 
 
 def _branches(ops: tuple[PlanOp, ...], prefix: Path, *, in_loop: bool) -> Iterator[tuple[Path, tuple[_Arm, ...]]]:
@@ -162,6 +182,14 @@ def _trips(op: plan.ChunkLoop | plan.RangeLoop, trips: int) -> int:
     return trips
 
 
+def range_trips(op: plan.RangeLoop) -> tuple[int, int]:
+    """The fewest and the most iterations of a loop between integers; some number where only running it tells."""
+    if isinstance(op.begin, Const) and isinstance(op.end, Const):
+        n_trips = max(0, int(op.end.value) - int(op.begin.value))
+        return n_trips, n_trips
+    return 0, _MANY
+
+
 def _copies(copies: tuple[plan.CopyIn, ...], path: Path, frame: _Frame, iteration: int) -> Iterator[Event]:
     for at, copy in enumerate(copies):
         yield Event(op=copy, path=(*path, at), blocks=frame.blocks, iteration=iteration, turn=iteration)
@@ -179,9 +207,8 @@ def leaves(op: PlanOp) -> Iterator[Leaf]:
             for child in (*op.then, *op.orelse):
                 yield from leaves(child)
         case plan.Roles():
-            for arm in op.arms:
-                for child in arm.body:
-                    yield from leaves(child)
+            for child in (child for arm in op.arms for child in arm.body):
+                yield from leaves(child)
         case _:
             yield op
 

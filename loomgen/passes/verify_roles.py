@@ -21,6 +21,7 @@ from loomgen.ir.plan import Leaf, Plan, Ring, RingEnd, RoleArm, SharedBuffer, Wa
 from loomgen.passes.operands import shared_refs
 from loomgen.passes.role_arms import arms, as_plan
 from loomgen.passes.trace import Event, Reached, leaves, ring_depth, trace
+from loomgen.passes.verify_hardware import HardwareReplay
 
 
 def verify_roles(kernel: Plan, pass_name: str) -> None:
@@ -28,7 +29,11 @@ def verify_roles(kernel: Plan, pass_name: str) -> None:
     found = arms(kernel)
     if not found:
         return
+    handed = frozenset(buffer for arm in found for ring in _rings(arm) for buffer in ring.buffers)
     for trips in range(2 * max(_depth(arm) for arm in found) + 2):
+        for arm in found:
+            replay = HardwareReplay(pass_name=pass_name, team=arm.team, handed_over=handed)
+            replay.run(trace(as_plan(arm), trips))
         for first in range(len(found)):
             _Block(pass_name=pass_name, arms=(*found[first:], *found[:first])).run(trips)
 

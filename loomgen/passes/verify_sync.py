@@ -1,66 +1,62 @@
-"""Verifier of a finished plan's synchronisation: every path is replayed with one vector clock a thread.
+"""Verifier of a finished plan's synchronisation: every way through it is replayed with one vector clock a thread.
 
-Holds after `synchronise` for every path (`trace.traces`): no two threads touch a word of shared memory, one of them
-writing, without a barrier that both meet in between; an asynchronous copy's words are not touched before its issuer
-has waited for its group; every word read was written, as the tile and ring slot that the reader takes it for. A tensor
-that is updated in place is stored by the thread that read the element, or after a barrier.
+Holds after `synchronise`: no two threads touch a word of shared memory, one of them writing, without a barrier that
+both meet in between; an asynchronous copy's words are not touched before its issuer has waited for its group; every
+word read was written, as the tile and ring slot that the reader takes it for. An element of a tensor that is updated
+in place is read and stored by one thread, or with a barrier in between.
 
-The replay knows threads, words and what the operations Wait, Commit and Barrier do; it takes no conflict, scope or
-placement from the pass that it checks. As in FastTrack, a word remembers its last writer's epoch and each thread's
-last read. Reads that are ordered before a write are kept: clocks only grow, so they cannot cause a false alarm.
+The replay knows threads, words and what the operations Wait, Commit and Barrier do; it takes no conflict, scope, path
+or placement from the pass that it checks. It is complete without listing paths: the states in which the arms of a
+branch end go on together, as one where nothing tells them apart (`sync_state`), so that every combination of arms is
+followed. A loop between run-time bounds ends after no iteration, one or two, each time that it is met: a third one
+differs from the second by nothing but accesses that are further apart. Loops over chunks, which all run over the same
+sequence, take every number of chunks up to two rounds of the deepest ring.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from loomgen.errors import InternalError
 from loomgen.ir import plan
-from loomgen.ir.plan import WARP_THREADS, Leaf, Plan, Scope, SharedBuffer, SharedLayout
+from loomgen.ir.plan import Leaf, Plan, PlanOp, RegisterLayout, SharedBuffer, SharedLayout, Team
 from loomgen.ir.tile import Access as TensorAccess
-from loomgen.ir.tile import TensorRead
+from loomgen.ir.tile import Coord, TensorRead
 from loomgen.ir.walk import nodes
 from loomgen.passes.effects import Access, accesses
+from loomgen.passes.footprints import Footprint, layout_letters
 from loomgen.passes.operands import evaluated
 from loomgen.passes.role_arms import arms, as_plan, handed_over
-from loomgen.passes.trace import Event, Path, Reached, traces
-from loomgen.passes.words import Words, cell_bytes, physical_words
+from loomgen.passes.sync_state import NOBODY, Flags, Place, State, merged
+from loomgen.passes.trace import Path, chunk_counts, range_trips
+from loomgen.passes.words import cell_bytes
 
-_NOBODY = -1
 _USES = 1 << 20
-"""More iterations than a trace has: a tile's tag is its number times this plus the iteration that it belongs to."""
+"""More iterations than are replayed: a tile's tag is its number times this plus the iteration that it belongs to."""
 
 
 def verify_sync(kernel: Plan, layout: SharedLayout, pass_name: str) -> None:
     """Raises InternalError naming the pass, the two operations and the word. Roles: each arm by itself; what they hand
-    over is `verify_roles`' matter.
+    over is the business of `verify_roles`.
     """
     for arm in arms(kernel):
         verify_sync(as_plan(arm), layout, pass_name)
     if arms(kernel):
         return
-    places = _Places(kernel=kernel, layout=layout, handed_over=handed_over(kernel))
-    for events in traces(kernel):
-        _Replay.of(kernel, layout, places, pass_name).run(events)
+    places = _Places(kernel=kernel, layout=layout)
+    for n_chunks in chunk_counts(kernel):
+        replay = _Replay(places=places, pass_name=pass_name, n_chunks=n_chunks)
+        replay.block(kernel.body, (), [State.initial(kernel.team.threads, layout)], 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """One access at one ring slot: who touches which word; ``is_once``: no other thread has the same word."""
+class _At:
+    """An operation's place in the plan, and the turn of the rings there."""
 
-    access: Access
-    threads: Words
-    words: Words
-    is_once: npt.NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, access: Access, slot: int, layout: SharedLayout) -> _Place:
-        threads, words = physical_words(access, slot, layout)
-        return cls(access=access, threads=threads, words=words, is_once=np.bincount(words)[words] == 1)
+    path: Path
+    turn: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,237 +65,194 @@ class _Places:
 
     kernel: Plan
     layout: SharedLayout
-    handed_over: frozenset[SharedBuffer]
     by_path: dict[Path, tuple[Access, ...]] = field(default_factory=dict)
-    by_slot: dict[tuple[Path, int, int], _Place] = field(default_factory=dict)
+    by_slot: dict[tuple[Path, int, int], Place] = field(default_factory=dict)
 
-    def of(self, op: Leaf, event: Event) -> list[_Place]:
-        if event.path not in self.by_path:
+    @property
+    def numbers(self) -> dict[SharedBuffer, int]:
+        return {buffer: number for number, (buffer, _) in enumerate(self.layout.offsets)}
+
+    def of(self, op: Leaf, at: _At) -> list[Place]:
+        if at.path not in self.by_path:
+            handed = handed_over(self.kernel)
             found = accesses(op, self.kernel.team)
-            self.by_path[event.path] = tuple(access for access in found if access.buffer not in self.handed_over)
-        return [self._at_slot(event, number, access) for number, access in enumerate(self.by_path[event.path])]
+            self.by_path[at.path] = tuple(access for access in found if access.buffer not in handed)
+        return [self._at_slot(at, number, access) for number, access in enumerate(self.by_path[at.path])]
 
-    def _at_slot(self, event: Event, number: int, access: Access) -> _Place:
-        slot = (event.turn + access.ahead) % access.buffer.slots
-        key = (event.path, number, slot)
+    def _at_slot(self, at: _At, number: int, access: Access) -> Place:
+        slot = (at.turn + access.ahead) % access.buffer.slots
+        key = (at.path, number, slot)
         if key not in self.by_slot:
-            self.by_slot[key] = _Place.of(access, slot, self.layout)
+            self.by_slot[key] = Place.of(access, slot, self.layout)
         return self.by_slot[key]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pending:
-    """Asynchronous copies of one operation that no wait has covered; ``group`` counts the commits before them."""
-
-    group: int
-    place: _Place
-    tag: int
-
-
-_Ints = npt.NDArray[np.int32]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _TensorRead:
-    """A read of a tensor that is updated in place: how its elements are dealt to threads, and each thread's epoch."""
-
-    read: TensorRead
-    dealing: object
-    epochs: _Ints
+def _has_element(layout: RegisterLayout, team: Team) -> Footprint:
+    """Which thread has each element, -1 where several have it: [rows, cols]."""
+    letters = layout_letters(layout, team)
+    rows, cols = letters[layout.rows], letters[layout.cols]
+    thread, row, col = np.broadcast_arrays(np.arange(team.threads)[:, None, None], rows[:, :, None], cols[:, None, :])
+    exists = (row >= 0) & (col >= 0)
+    holders = np.zeros((layout.rows.extent, layout.cols.extent), dtype=np.int64)
+    found = np.full_like(holders, -1)
+    np.add.at(holders, (row[exists], col[exists]), 1)
+    found[row[exists], col[exists]] = thread[exists]
+    found[holders != 1] = -1
+    return found
 
 
-def _dealing(op: Leaf) -> object:
-    """What decides which thread has which element; None where that is left open."""
+def _dealing(op: Leaf, coords: tuple[Coord, ...], team: Team) -> object:
+    """Equal where a tensor's elements at the coordinates are dealt, one by one, to the same threads; else unique."""
     match op:
-        case plan.LoadStrip() | plan.MapFragment() | plan.MapRows():
-            return op.dst.layout
+        case plan.LoadStrip() | plan.MapFragment():
+            layout = op.dst.layout
         case plan.StoreDirect():
-            return op.src.layout
-        case plan.StoreScalars(src=plan.RowTile(layout=layout)):
-            return layout
+            layout = op.src.layout
         case _:
-            return None
+            return object()
+    holders = _has_element(layout, team)
+    if (holders < 0).any():
+        return object()
+    return coords, layout.rows, layout.cols, holders.tobytes()
 
 
 @dataclass(slots=True, kw_only=True)
 class _Replay:
-    """The state of one path. ``clocks[t, u]``: the latest epoch of thread u that thread t knows to be over, its own
-    epoch where t = u. Arrays over words: the last writer, its epoch and the tile's tag; each thread's last read."""
+    """The plan, operation by operation, on all states that are possible there."""
 
     places: _Places
     pass_name: str
-    clocks: _Ints
-    writer: _Ints
-    written_at: _Ints
-    tags: _Ints
-    read_at: _Ints
-    is_pending: npt.NDArray[np.bool_]
-    is_unfenced: npt.NDArray[np.bool_]
-    is_leaving: npt.NDArray[np.bool_]
-    pending: list[_Pending] = field(default_factory=list)
-    leaving: list[_Place] = field(default_factory=list)
-    commits: int = 0
-    buffers: dict[SharedBuffer, int] = field(default_factory=dict)
-    tensor_reads: list[_TensorRead] = field(default_factory=list)
+    n_chunks: int
+    dealings: dict[tuple[Path, tuple[Coord, ...]], object] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, kernel: Plan, layout: SharedLayout, places: _Places, pass_name: str) -> _Replay:
-        n_threads, n_words = kernel.team.threads, -(-layout.n_bytes // cell_bytes(layout))
-        return cls(
-            places=places,
-            pass_name=pass_name,
-            clocks=np.eye(n_threads, dtype=np.int32),
-            writer=np.full(n_words, _NOBODY, dtype=np.int32),
-            written_at=np.zeros(n_words, dtype=np.int32),
-            tags=np.zeros(n_words, dtype=np.int32),
-            read_at=np.zeros((n_words, n_threads), dtype=np.int32),
-            is_pending=np.zeros(n_words, dtype=np.bool_),
-            is_unfenced=np.zeros(n_words, dtype=np.bool_),
-            is_leaving=np.zeros(n_words, dtype=np.bool_),
-            buffers={buffer: number for number, (buffer, _) in enumerate(layout.offsets)},
-        )
+    def block(self, ops: tuple[PlanOp, ...], prefix: Path, states: list[State], turn: int) -> list[State]:
+        for at, op in enumerate(ops):
+            states = self._operation(op, _At(path=(*prefix, at), turn=turn), states)
+        return states
 
-    def run(self, events: Sequence[Event]) -> None:
-        for event in events:
-            match event.op:
-                case Reached() | plan.Arrive():
-                    continue
-                case plan.Commit():
-                    self.commits += 1
-                case plan.Wait(pending=pending):
-                    self._wait(pending)
-                case plan.Barrier(scope=scope):
-                    self._barrier(scope)
-                case plan.ProxyFence():
-                    self.is_unfenced[:] = False
-                case plan.BoxWait(pending=pending):
-                    self._await_boxes(pending)
-                case op:
-                    self._execute(op, event)
-        if self.leaving:
-            raise InternalError(self.pass_name, "boxes still read shared memory at the end")
+    def _operation(self, op: PlanOp, at: _At, states: list[State]) -> list[State]:
+        match op:
+            case plan.ChunkLoop():
+                for turn in range(self.n_chunks):
+                    states = self.block(op.body, at.path, states, turn)
+                return states
+            case plan.RangeLoop():
+                return self._range_loop(op, at, states)
+            case plan.Conditional():
+                then = self.block(op.then, (*at.path, 0), [state.copy() for state in states], at.turn)
+                orelse = self.block(op.orelse, (*at.path, 1), states, at.turn)
+                return merged((*then, *orelse))
+            case plan.Preload():
+                for turn in range(op.count):
+                    self._copies(op.copies, at.path, turn, states, exists=turn < self.n_chunks)
+                    for state in states:
+                        state.commits += 1
+            case plan.Prefetch():
+                self._copies(op.copies, at.path, at.turn, states, exists=at.turn + op.ahead < self.n_chunks)
+            case plan.Roles():
+                raise InternalError(self.pass_name, "a role's arm is replayed by itself")
+            case _:
+                for state in states:
+                    self._leaf(op, at, state)
+        return states
 
-    # ------------------------------------------------------------------ synchronisation
+    def _range_loop(self, op: plan.RangeLoop, at: _At, states: list[State]) -> list[State]:
+        fewest, most = range_trips(op)
+        ended = [state.copy() for state in states] if fewest == 0 else []
+        for n_done in range(1, min(most, 2) + 1):
+            states = self.block(op.body, at.path, states, at.turn)
+            ended += [state.copy() for state in states] if n_done >= min(fewest, 2) else []
+        return merged(ended)
 
-    def _barrier(self, scope: Scope) -> None:
-        """The threads that meet know what each of them knows; what follows is a new epoch of theirs."""
-        n_threads = len(self.clocks)
-        size = {Scope.THREAD: 1, Scope.WARP: WARP_THREADS, Scope.BLOCK: n_threads}[scope]
-        groups = self.clocks.reshape(n_threads // size, size, n_threads)
-        self.clocks = np.repeat(groups.max(axis=1), size, axis=0)
-        self.clocks[np.diag_indices(n_threads)] += 1
+    def _copies(
+        self, copies: tuple[plan.CopyIn, ...], prefix: Path, turn: int, states: list[State], *, exists: bool
+    ) -> None:
+        for number, copy in enumerate(copies if exists else ()):
+            for state in states:
+                self._leaf(copy, _At(path=(*prefix, number), turn=turn), state)
 
-    def _wait(self, pending: int) -> None:
-        """Groups older than the youngest ``pending`` land: from now on they are writes of the threads that copied."""
-        done = [copy for copy in self.pending if copy.group < self.commits - pending]
-        self.pending = [copy for copy in self.pending if copy.group >= self.commits - pending]
-        for copy in done:
-            self.is_pending[copy.place.words] = False
-            self._record_write(copy.place, copy.tag)
+    def _leaf(self, op: Leaf, at: _At, state: State) -> None:
+        match op:
+            case plan.Arrive() | plan.RingWait() | plan.RingFill() | plan.RingRelease():
+                pass
+            case plan.MmaWait() | plan.BoxWait() | plan.ProxyFence():
+                pass
+            case plan.Commit():
+                state.commits += 1
+            case plan.Wait(pending=pending):
+                state.wait(pending)
+            case plan.Barrier(scope=scope):
+                state.barrier(scope)
+            case _:
+                for place in self.places.of(op, at):
+                    self._access(place, self._tag(place.access, at.turn), op, state)
+                self._use_tensors(op, at.path, state)
 
-    def _await_boxes(self, pending: int) -> None:
-        done, self.leaving = self.leaving[: len(self.leaving) - pending], self.leaving[len(self.leaving) - pending :]
-        for place in done:
-            self.is_leaving[place.words] = False
-            self.read_at[place.words, place.threads] = self.clocks[place.threads, place.threads]
+    # ------------------------------------------------------------------ shared memory
 
-    # ------------------------------------------------------------------ memory
+    def _tag(self, access: Access, turn: int) -> int:
+        use = turn + access.ahead if access.buffer.slots > 1 else 0
+        return self.places.numbers[access.buffer] * _USES + use
 
-    def _execute(self, op: Leaf, event: Event) -> None:
-        for place in self.places.of(op, event):
-            tag = self._tag(place.access, event)
-            self._not_pending(place, op)
-            if not place.access.is_write:
-                self._read(place, tag, op)
-                self._read_by_hardware(place, op)
-                continue
-            self._write(place, op)
-            self.is_unfenced[place.words] = not place.access.by_hardware
-            if place.access.is_async:
-                self.is_pending[place.words] = True
-                self.pending.append(_Pending(group=self.commits, place=place, tag=tag))
-            else:
-                self._record_write(place, tag)
-        self._update_tensors(op)
-
-    def _tag(self, access: Access, event: Event) -> int:
-        use = event.turn + access.ahead if access.buffer.slots > 1 else 0
-        return self.buffers[access.buffer] * _USES + use
-
-    def _record_write(self, place: _Place, tag: int) -> None:
-        self.writer[place.words] = place.threads
-        self.written_at[place.words] = self.clocks[place.threads, place.threads]
-        self.tags[place.words] = tag
-
-    def _not_pending(self, place: _Place, op: Leaf) -> None:
-        self._require(~self.is_pending[place.words], place, op, "touches a word before the copy into it was waited for")
-
-    def _read(self, place: _Place, tag: int, op: Leaf) -> None:
-        threads, words = place.threads, place.words
-        self._require(self.writer[words] != _NOBODY, place, op, "reads a word that nothing wrote")
-        self._require(self.tags[words] == tag, place, op, "reads a word that holds another tile or iteration")
-        self._require(
-            self._after_writer(threads, words), place, op, "reads a word, unordered, that another thread wrote"
-        )
-        self.read_at[words, threads] = self.clocks[threads, threads]
-
-    def _read_by_hardware(self, place: _Place, op: Leaf) -> None:
-        if not place.access.by_hardware:
+    def _access(self, place: Place, tag: int, op: Leaf, state: State) -> None:
+        is_landed = ~state.is_pending[place.words]
+        self._require(is_landed, place, op, "touches a word before the copy into it was waited for")
+        is_written = state.writer[place.words] != NOBODY
+        after_writer = state.after_writer(place)
+        if not place.access.is_write:
+            self._require(is_written, place, op, "reads a word that nothing wrote")
+            holds = state.tags[place.words] == tag
+            self._require(holds, place, op, "reads a word that holds another tile or iteration")
+            self._require(after_writer, place, op, "reads a word, unordered, that another thread wrote")
+            state.record_read(place)
             return
-        self._require(~self.is_unfenced[place.words], place, op, "has the hardware read a word that was not fenced")
-        if isinstance(op, plan.BoxOut):
-            self.is_leaving[place.words] = True
-            self.leaving.append(place)
-
-    def _write(self, place: _Place, op: Leaf) -> None:
-        threads, words = place.threads, place.words
-        self._require(~self.is_leaving[words], place, op, "writes a word that a box still reads")
-        ordered = np.logical_or(self.writer[words] == _NOBODY, self._after_writer(threads, words))
-        self._require(ordered, place, op, "writes a word, unordered, that another thread wrote")
-        self._require(
-            self._after_readers(threads, words), place, op, "writes a word, unordered, that another thread read"
-        )
+        self._require(~is_written | after_writer, place, op, "writes a word, unordered, that another thread wrote")
+        after_readers = state.after_readers(place)
+        self._require(after_readers, place, op, "writes a word, unordered, that another thread read")
         self._require(place.is_once, place, op, "writes a word in two threads at once")
-
-    def _after_writer(self, threads: Words, words: Words) -> npt.NDArray[np.bool_]:
-        ordered: npt.NDArray[np.bool_] = self.clocks[threads, self.writer[words]] >= self.written_at[words]
-        return ordered
-
-    def _after_readers(self, threads: Words, words: Words) -> npt.NDArray[np.bool_]:
-        """Whether each thread knows every thread's last read of its word to be over."""
-        ordered: npt.NDArray[np.bool_] = np.logical_and.reduce(self.read_at[words] <= self.clocks[threads], axis=1)
-        return ordered
+        if place.access.is_async:
+            state.record_copy(place, tag)
+        else:
+            state.record_write(place, tag)
 
     # ------------------------------------------------------------------ tensors updated in place
 
-    def _update_tensors(self, op: Leaf) -> None:
-        if isinstance(op, plan.CopyOut | plan.StoreDirect | plan.StoreScalars):
-            self._store(op)
+    def _use_tensors(self, op: Leaf, path: Path, state: State) -> None:
         for root in evaluated(op):
             for node in nodes(root):
                 if isinstance(node, TensorRead) and node.tensor.access is TensorAccess.INOUT:
-                    read = _TensorRead(read=node, dealing=_dealing(op), epochs=self.clocks.diagonal().copy())
-                    self.tensor_reads.append(read)
+                    self._use(op, node.tensor.name, node.coords, path, state, is_store=False)
+        match op:
+            case plan.CopyOut() | plan.StoreDirect() | plan.StoreScalars() if op.tensor.access is TensorAccess.INOUT:
+                self._use(op, op.tensor.name, op.coords, path, state, is_store=True)
+            case _:
+                pass
 
-    def _store(self, op: plan.CopyOut | plan.StoreDirect | plan.StoreScalars) -> None:
-        """Every read of the tensor is over for every thread, or was the storing thread's own."""
-        for earlier in self.tensor_reads:
-            is_own = (
-                earlier.read.coords == op.coords and earlier.dealing is not None and earlier.dealing == _dealing(op)
-            )
-            if earlier.read.tensor.name != op.tensor.name or is_own:
-                continue
-            if not (earlier.epochs <= self.clocks).all():
-                text = f"{type(op).__name__} {op.text!r}: writes {op.tensor.name}, unordered, which other threads read"
+    def _use(
+        self, op: Leaf, tensor: str, coords: tuple[Coord, ...], path: Path, state: State, *, is_store: bool
+    ) -> None:
+        """Where a tensor is read here and stored there, one is over for every thread, or each element one thread's."""
+        if (path, coords) not in self.dealings:
+            self.dealings[path, coords] = _dealing(op, coords, self.places.kernel.team)
+        where = self.dealings[path, coords]
+        for earlier in state.uses:
+            is_apart = earlier.tensor != tensor or earlier.is_store == is_store or earlier.where == where
+            if not is_apart and not state.knows(earlier):
+                verb, others = ("writes", "read") if is_store else ("reads", "write")
+                text = f"{_label(op)}: {verb} {tensor}, unordered, which other threads {others}"
                 raise InternalError(self.pass_name, text)
+        state.use(tensor, where, is_store=is_store)
 
     # ------------------------------------------------------------------ faults
 
-    def _require(self, holds: npt.NDArray[np.bool_], place: _Place, op: Leaf, fault: str) -> None:
+    def _require(self, holds: Flags, place: Place, op: Leaf, fault: str) -> None:
         if holds.all():
             return
         at = int(np.argmin(holds))
         thread, byte = int(place.threads[at]), int(place.words[at]) * cell_bytes(self.places.layout)
         name = place.access.buffer.name
-        text = f"{type(op).__name__} {getattr(op, 'text', '')!r}: thread {thread} {fault} ({name}, byte {byte})"
-        raise InternalError(self.pass_name, text)
+        raise InternalError(self.pass_name, f"{_label(op)}: thread {thread} {fault} ({name}, byte {byte})")
+
+
+def _label(op: Leaf) -> str:
+    return f"{type(op).__name__} {getattr(op, 'text', '')!r}"
