@@ -73,8 +73,13 @@ def run(project: Path, out: Path, commit: str) -> int:
 
     checks = {"integers": _integers_are_exact(tensors, ours), **_floats(tensors, ours)}
     times = _interleaved({"loomgen": ours, "cublas": cublas}, GpuTimer())
+    return _report(checks, times, out, commit)
+
+
+def _report(checks: dict[str, Any], times: dict[str, dict[str, float]], out: Path, commit: str) -> int:
+    """Writes the evidence; 1 where something is wrong or slow."""
     fraction = times["cublas"]["median"] / times["loomgen"]["median"]
-    properties = torch.cuda.get_device_properties(DEVICE)
+    properties = torch.cuda.get_device_properties(0)
     document = {
         "card": properties.name,
         "versions": {"torch": torch.__version__, "cuda": torch.version.cuda},

@@ -13,7 +13,7 @@ the consumer ``slots`` iterations earlier (`check_liveness`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import networkx as nx
@@ -35,7 +35,9 @@ from loomgen.ir.plan import (
 from loomgen.passes.hardware_waits import wait_for_hardware
 from loomgen.passes.operands import shared_refs
 from loomgen.passes.role_arms import arms
+from loomgen.passes.select_rules import reject
 from loomgen.passes.trace import leaves
+from loomgen.spec.codes import Code
 
 
 def connect_roles(kernel: Plan) -> Plan:
@@ -43,6 +45,7 @@ def connect_roles(kernel: Plan) -> Plan:
     if not found:
         return kernel
     rings = _rings(found)
+    _require_rings(found, rings)
     check_liveness(rings)
     connected = tuple(replace(arm, body=wait_for_hardware(_connected(arm, rings))) for arm in found)
     return replace(kernel, body=(plan.Roles(arms=connected),))
@@ -79,6 +82,17 @@ def _ring_of(producer: RoleArm, consumer: RoleArm, loop: RangeLoop) -> Iterator[
             n_bytes=sum(buffer.slot_bytes for buffer in buffers),
             releases=consumer.team.warps,
         )
+
+
+def _require_rings(found: Sequence[RoleArm], rings: Mapping[str, tuple[Ring, ...]]) -> None:
+    """Raises SpecError for a box that no other role takes over in the loop that brings it."""
+    handed = {buffer for in_loop in rings.values() for ring in in_loop for buffer in ring.buffers}
+    for leaf in (leaf for arm in found for op in arm.body for leaf in leaves(op)):
+        if isinstance(leaf, plan.BoxIn) and leaf.dst.buffer not in handed:
+            message = (
+                f"no other role reads {leaf.dst.buffer.name} in the loop, at the top of the program, that brings it"
+            )
+            raise reject(leaf.source.span, Code.ROLE_DEPENDENCE, message)
 
 
 def _loops(arm: RoleArm) -> Iterator[RangeLoop]:

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field, replace
 from loomgen.ir import plan
 from loomgen.ir.plan import BoxOut, BoxWait, Leaf, MmaWait, PlanOp, ProxyFence, RingRelease, SharedBuffer, WarpgroupMma
 from loomgen.passes.operands import operands, shared_refs
+from loomgen.passes.select_rules import reject
 from loomgen.passes.trace import leaves
+from loomgen.spec.codes import Code
 
 
 def wait_for_hardware(ops: tuple[PlanOp, ...]) -> tuple[PlanOp, ...]:
@@ -65,6 +67,9 @@ class _Block:
                 self._fence(op)
 
     def _fence(self, op: Leaf) -> None:
+        if isinstance(op, plan.CopyIn) and op.dst.buffer in self.read_by_hardware:
+            message = f"{op.dst.buffer.name} is read by the hardware and copied by threads"
+            raise reject(op.source.span, Code.NO_BOX, message, "name it in `tma`")
         for buffer in (buffer for buffer in _written(op) if buffer in self.read_by_hardware):
             self.out.append(ProxyFence(reason=f"write {buffer.name} -> read {buffer.name}"))
 

@@ -9,7 +9,7 @@ from loomgen.errors import Span
 from loomgen.ir.schedule import Place, ProductAtom, Role, Schedule, Split
 from loomgen.ir.types import Index
 from loomgen.spec.codes import Code
-from loomgen.spec.model import Number, RoleModel, SplitModel
+from loomgen.spec.model import Number, RoleModel, ScheduleModel, SplitModel
 from loomgen.spec.report import Reject, did_you_mean
 from loomgen.spec.sections import SectionReader
 from loomgen.spec.source import Loc
@@ -39,6 +39,7 @@ class _ScheduleReader:
 
     def schedule(self) -> Schedule:
         model = self.reader.model.schedule
+        self._needs_roles(model)
         return Schedule(
             warps=self._optional(model.warps, ("schedule", "warps")),
             rows=tuple(self._rows(model.rows)),
@@ -142,6 +143,14 @@ class _ScheduleReader:
             span = self.reader.document.key_span(("schedule", "roles"))
             message = f"{n_rest} roles run the rest: want one, so that every statement has a role"
             self.reader.diagnostics.add(Code.BAD_ROLE, span, message)
+
+    def _needs_roles(self, model: ScheduleModel) -> None:
+        """What the hardware does beside the threads is waited for between roles."""
+        for key, is_asked in (("atom", model.atom == "wgmma"), ("tma", bool(model.tma))):
+            if is_asked and not model.roles:
+                span = self.reader.document.key_span(("schedule", key))
+                message = f"`{key}` asks for the hardware beside the threads: only roles hand tiles to it"
+                self.reader.diagnostics.add(Code.BAD_ROLE, span, message)
 
     def _runs(self, role: str, runs: Iterable[str], owners: dict[str, str]) -> Iterator[str]:
         for k, name in enumerate(runs):

@@ -273,7 +273,8 @@ EXPLANATIONS: Mapping[Code, tuple[str, str]] = {
     ),
     Code.BAD_ROLE: (
         "bad role",
-        "Each statement is run by one role: the one that names it, or the one role of the rest.",
+        "Each statement is run by one role: the one that names it, or the one role of the rest. `tma` and `wgmma` are "
+        "for stages with roles.",
     ),
     Code.UNEVEN_SLABS: (
         "uneven slabs",
