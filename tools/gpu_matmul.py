@@ -62,7 +62,7 @@ def run(project: Path, out: Path, commit: str) -> int:
     kernels = DeviceKernels(0, CudaDriver(), CubinStore(root=project))
     (kernel,) = kernels.registry.kernels
     tensors = {name: torch.empty(SIZE, SIZE, dtype=torch.bfloat16, device=DEVICE) for name in ("a", "b", "out")}
-    plan = prepare_plan(kernels, [kernel], tensors, upload(window_tables([1], 64), DEVICE))
+    plan = prepare_plan(kernels, [kernel], tensors, upload(window_tables([1], 64).by_name(), DEVICE))
 
     def ours() -> torch.Tensor:
         plan.run([tensors[name].data_ptr() for name in plan.names])

@@ -16,29 +16,25 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor
 
 from loomgen import golden
 from loomgen.conformance.evidence import Card, first_card, versions
 from loomgen.errors import LoomgenError
-from loomgen.ops import chunk_gated_delta_rule
 from loomgen.ops.dispatch import FAMILY
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
 from loomgen.runtime.kernels import DeviceKernels
 from loomgen.toolchain.find import NVCC, find_tool, tool_version
 from loomgen.verify.op import CASES, OP_BOUND, OpCase, golden_op, op_inputs
-from loomgen.verify.problem import same_bits
 from loomgen.verify.stages import relative_l2
+from tools.operator_calls import Call, Results, make_call, make_exact_call, moved, same
 
 GPU = torch.device("cuda", 0)
-CPU = torch.device("cpu")
 
 N_REPEATS = 100
 N_TIMED = 200
@@ -72,11 +68,8 @@ EXACT = (
     OpCase(name="head dim 64, f16, beta bf16", lengths=(130, 7), head_dim=64, dtype=torch.float16, normalise=False,
            step=torch.bfloat16, state_v_first=True),
 )  # fmt: skip
-EXACT_SCALE = 0.25
 
 _OK, _FAILED, _COULD_NOT_RUN = 0, 1, 2
-
-Results = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,83 +81,6 @@ class Row:
     measured: Mapping[str, float]
     bound: float | None
     ok: bool
-
-
-def moved(tensors: dict[str, Tensor | None], device: torch.device) -> dict[str, Tensor | None]:
-    """The tensors on ``device`` with the strides and the sharing of memory that they have."""
-    memories: dict[int, Tensor] = {}
-
-    def move(x: Tensor) -> Tensor:
-        storage = x.untyped_storage()
-        if storage.data_ptr() not in memories:
-            flat = torch.empty(0, dtype=torch.uint8).set_(storage)
-            memories[storage.data_ptr()] = flat.to(device, copy=True)
-        memory = memories[storage.data_ptr()].view(x.dtype)
-        return memory.as_strided(x.shape, x.stride(), x.storage_offset())
-
-    return {name: None if x is None else move(x) for name, x in tensors.items()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A case with its tensors, by the operator's names, and the other arguments."""
-
-    case: OpCase
-    tensors: dict[str, Tensor | None]
-    options: dict[str, Any]
-
-    def run(self, **changes: Any) -> Results:
-        """``o`` and the final state."""
-        o, final = chunk_gated_delta_rule(**{**self.tensors, **self.options, **changes})
-        assert final is not None
-        return o, final
-
-    def on(self, device: torch.device) -> Call:
-        host = self.tensors["cu_seqlens"]
-        options = {**self.options, "cu_seqlens_cpu": host}
-        return replace(self, tensors=moved(self.tensors, device), options=options)
-
-
-def make_call(case: OpCase, seed: int = 0) -> Call:
-    """On the CPU."""
-    inputs = op_inputs(case, seed)
-    names = ("q", "k", "v", "g", "beta", "initial_state", "cu_seqlens")
-    options = {
-        "output_final_state": True,
-        "use_qk_l2norm_in_kernel": case.normalise,
-        "state_v_first": case.state_v_first,
-    }
-    return Call(case=case, tensors={name: getattr(inputs, name) for name in names}, options=options)
-
-
-def make_exact_call(case: OpCase, seed: int = 0) -> Call:
-    """One whose sums are exact in any order: small integers, no decay; keys are signed unit vectors, steps 0 or 1, so
-    that a column of the state is replaced or kept, and the state stays as small as the values.
-    """
-    call = make_call(case, seed)
-    random = torch.Generator().manual_seed(seed)
-
-    def integers(like: Tensor, most: int) -> Tensor:
-        return torch.randint(-most, most + 1, like.shape, generator=random).to(like.dtype)
-
-    given = {name: x for name, x in call.tensors.items() if x is not None}
-    q, k, v, state = (given[name] for name in ("q", "k", "v", "initial_state"))
-    places = torch.randint(k.shape[-1], k.shape[:-1], generator=random)
-    signs = 2 * torch.randint(2, k.shape[:-1], generator=random) - 1
-    exact = {
-        "q": integers(q, 1),
-        "k": (torch.nn.functional.one_hot(places, k.shape[-1]) * signs[..., None]).to(k.dtype),
-        "v": integers(v, 3),
-        "g": torch.zeros_like(given["g"]),
-        "beta": integers(given["beta"], 1).abs(),
-        "initial_state": integers(state, 3),
-    }
-    return replace(call, tensors={**call.tensors, **exact}, options={**call.options, "scale": EXACT_SCALE})
-
-
-def same(a: Results, b: Results) -> bool:
-    """Equal bit by bit."""
-    return all(same_bits(x.cpu().contiguous(), y.cpu().contiguous()) for x, y in zip(a, b, strict=True))
 
 
 def expected(call: Call) -> Results:
@@ -181,7 +97,7 @@ def expected(call: Call) -> Results:
 
 
 def accuracy(case: OpCase) -> Row:
-    """Relative L2 errors against float64; the lengths are read back from the GPU, and every value is checked."""
+    """Relative L2 errors against float64; the GPU reads the lengths itself, after every value has been checked."""
     call = make_call(case)
     results = call.on(GPU).run(cu_seqlens_cpu=None, checked=True)
     pairs = zip(("o", "final_state"), results, expected(call), strict=True)
@@ -250,6 +166,41 @@ def graph(case: OpCase) -> Row:
     return Row(check="graph", case=case.name, measured={"different": different, "of": 3}, bound=0, ok=not different)
 
 
+def device_lengths(case: OpCase) -> Row:
+    """Calls without a host copy of the offsets, none of which may wait for the GPU, and replays of a recorded one for
+    other lengths, against calls whose lengths the host knows.
+    """
+    call = make_call(case).on(GPU)
+    offsets = call.tensors["cu_seqlens"]
+    assert offsets is not None
+    lengths = [offsets.cpu(), offsets.cpu() // 2, offsets.cpu() * 0]
+    wanted = [call.run(cu_seqlens=each.to(GPU), cu_seqlens_cpu=each) for each in lengths]
+    call.run(cu_seqlens_cpu=None)
+    torch.cuda.synchronize()
+    recorded = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(recorded):
+        replayed = call.run(cu_seqlens_cpu=None)
+    different = 0
+    for each, expect in zip(lengths, wanted, strict=True):
+        offsets.copy_(each)
+        spoil_free_memory()
+        different += not same(without_waiting(call), expect)
+        recorded.replay()
+        torch.cuda.synchronize()
+        different += not same(replayed, expect)
+    measured = {"different": different, "of": 2 * len(lengths)}
+    return Row(check="on device", case=case.name, measured=measured, bound=0, ok=not different)
+
+
+def without_waiting(call: Call) -> Results:
+    """Raises RuntimeError where torch waits for the GPU."""
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        return call.run(cu_seqlens_cpu=None)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
 def streams(case: OpCase) -> Row:
     """Two streams at once, each with its own inputs and both through one plan, against one stream."""
     calls = [make_call(case, seed).on(GPU) for seed in (0, 1)]
@@ -316,7 +267,7 @@ def built_kernels() -> DeviceKernels:
 def checks(arch: str) -> Iterator[Callable[[], Row]]:
     for case in (*CASES, *LARGE):
         yield lambda case=case: accuracy(case)  # type: ignore[misc]
-    for check in (repeats, alone):
+    for check in (repeats, alone, device_lengths):
         for case in REPEATED:
             yield lambda check=check, case=case: check(case)  # type: ignore[misc]
     for check in (graph, streams):

@@ -68,7 +68,7 @@ def inputs(n_sequences: int, key_heads: int, value_heads: int) -> dict[str, Valu
 
 def plan(kernels: DeviceKernels, kernel: KernelEntry, given: dict[str, Value], n_sequences: int) -> LaunchPlan:
     tables = window_tables([N_TOKENS // n_sequences] * n_sequences, CHUNK)
-    return prepare_plan(kernels, [kernel], given, upload(tables, DEVICE))
+    return prepare_plan(kernels, [kernel], given, upload(tables.by_name(), DEVICE))
 
 
 def measure(kernels: DeviceKernels, timer: GpuTimer, shape: tuple[int, int, int]) -> dict[str, Any]:

@@ -144,7 +144,7 @@ class Forward:
 def make_forward(kernels: DeviceKernels, case: Case) -> Forward:
     stages = case.stages(kernels)
     given = {name: x.to(_DEVICE) for name, x in inputs(case).items()}
-    tables = upload(window_tables(LENGTHS, CHUNK), _DEVICE)
+    tables = upload(window_tables(LENGTHS, CHUNK).by_name(), _DEVICE)
     sizes = {
         "T": sum(LENGTHS),
         "N": len(LENGTHS),

@@ -6,20 +6,22 @@ appears in the cache by an atomic rename, so builds may run side by side.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from loomgen.emulator.report import EmulatorBuildError
+from loomgen.toolchain.digest import texts_digest
 from loomgen.toolchain.find import GXX, find_tool
 
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-DLOOM_HOST")
 RUNTIME_SOURCES = Path(__file__).parent / "csrc"
+_DIGEST_DIGITS = 24
+"""Of a digest in a file's name."""
 
 Kind = Literal["pointer", "tensor_map", "i32", "i64", "f32", "bool"]
 
@@ -81,8 +83,8 @@ def build_kernels(
     stub = stub_source(kernels)
     headers = _header_digest(include_dirs)
     runtime = _build_runtime(compiler, include_dirs, headers, cache_dir)
-    digest = _digest([runtime.name, headers, stub, *(kernel.path.read_text() for kernel in kernels)])
-    library = (library_dir or cache_dir) / f"{kernels[0].symbol[:80]}-{digest}.so"
+    digest = texts_digest([runtime.name, headers, stub, *(kernel.path.read_text() for kernel in kernels)])
+    library = (library_dir or cache_dir) / f"{kernels[0].symbol[:80]}-{digest[:_DIGEST_DIGITS]}.so"
     if library.exists():
         return library
     with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
@@ -106,8 +108,8 @@ def _build_runtime(compiler: str, include_dirs: Sequence[Path], headers: str, ca
     """The emulator's object files, in a folder of the cache."""
     sources = sorted(RUNTIME_SOURCES.glob("*.cpp"))
     texts = [path.read_text() for path in sorted(RUNTIME_SOURCES.iterdir()) if path.is_file()]
-    digest = _digest([*FLAGS, _version(compiler), headers, *texts])
-    folder = cache_dir / f"runtime-{digest}"
+    digest = texts_digest([*FLAGS, _version(compiler), headers, *texts])
+    folder = cache_dir / f"runtime-{digest[:_DIGEST_DIGITS]}"
     if folder.exists():
         return folder
     cache_dir.mkdir(parents=True, exist_ok=True)
@@ -148,13 +150,4 @@ def _include_flags(include_dirs: Sequence[Path]) -> list[str]:
 
 def _header_digest(include_dirs: Sequence[Path]) -> str:
     files = [(path.relative_to(d), path) for d in include_dirs for path in sorted(d.rglob("*")) if path.is_file()]
-    return _digest(text for name, path in files for text in (str(name), path.read_text()))
-
-
-def _digest(texts: Iterable[str]) -> str:
-    sha = hashlib.sha256()
-    for text in texts:
-        data = text.encode()
-        sha.update(len(data).to_bytes(8, "little"))
-        sha.update(data)
-    return sha.hexdigest()[:24]
+    return texts_digest(text for name, path in files for text in (str(name), path.read_text()))

@@ -56,7 +56,8 @@ class Schedule:
     loop's tiles; ``place`` where a statement's value lives; ``min_blocks`` the launch bound; ``vector`` the
     neighbouring columns that a thread of a stage without products holds. ``roles`` share the statements out among
     groups of warps; the hardware copies what ``boxes`` names by boxes of a tensor. ``spans`` has the place in the spec
-    of what is said: of a key's value (``warps``) and of an entry's name (``place.h``).
+    of what is said: of a key's value (``warps``) and of an entry's name (``place.h``); ``formulas`` the text of numbers
+    that are written with static names (``split.d.across``: KS), which a variant sets.
     """
 
     warps: int | None = None
@@ -70,11 +71,15 @@ class Schedule:
     atom: ProductAtom = ProductAtom.MMA
     boxes: tuple[str, ...] = ()
     spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False)
+    formulas: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
 
     def span(self, *keys: str) -> Span | None:
         """The place of the first of the keys that the section has."""
         known = dict(self.spans)
         return next((known[key] for key in keys if key in known), None)
+
+    def formula(self, key: str) -> str | None:
+        return dict(self.formulas).get(key)
 
     def split(self, index: str) -> Split | None:
         return next((s for s in self.splits if s.index == index), None)

@@ -49,8 +49,8 @@ def chunk_gated_delta_rule(
     ``chunk_indices`` may repeat what it says. ``use_qk_l2norm_in_kernel`` divides q and k by their lengths.
 
     ``backend``: ``cuda`` for tensors on a GPU; ``emulate``, or ``emulate:<arch>`` for the kernels of one target, for
-    those on the CPU; None chooses by device. On a GPU lengths are taken from ``cu_seqlens_cpu``; without it
-    ``cu_seqlens`` is read back, which waits for the GPU. ``checked`` looks at every offset and every gate.
+    those on the CPU; None chooses by device. On a GPU lengths are taken from ``cu_seqlens_cpu``; without it the GPU
+    reads them off ``cu_seqlens``, and no call waits for it. ``checked`` looks at every offset and every gate.
 
     Returns ``o``, like ``v``, and with ``output_final_state`` the final state, laid out as the initial one, else None.
     Views of any stride may be passed; no input is written. Raises, before anything runs, TypeError and ValueError

@@ -13,9 +13,9 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from loomgen.errors import LoomgenError
 from loomgen.ops.arguments import Arguments, check_inputs, check_state, check_types
-from loomgen.ops.dispatch import CHUNK, select
+from loomgen.ops.batch import Batch, bounded_batch, known_batch
+from loomgen.ops.dispatch import select
 from loomgen.ops.packed import (
     call_shape,
     call_sizes,
@@ -25,23 +25,24 @@ from loomgen.ops.packed import (
     values_first,
     vector_offset,
 )
-from loomgen.ops.sequences import check_vector, lengths_on_host
+from loomgen.ops.sequences import check_vector, lengths_on_host, sequences_on_device
 from loomgen.ops.workspace import Workspace, plan_workspace
 from loomgen.runtime.bind import Value
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
 from loomgen.runtime.kernels import DeviceKernels
-from loomgen.runtime.launch import LaunchPlan, is_recording, prepare_plan, refuse_recording
+from loomgen.runtime.launch import LaunchPlan, prepare_plan, refuse_recording
 from loomgen.runtime.plans import PlanCache
 from loomgen.runtime.resident import ResidentTables, upload
-from loomgen.runtime.tables import window_tables
 
 _PLANS = 256
 """Kept for each device: a few kilobytes of host memory, and the window tables on the GPU."""
 
 _INPUTS = ("q", "k", "v", "gate", "step", "h0")
-_CALLERS = (*_INPUTS, "o", "ht")
+_CALLERS = (*_INPUTS, "o", "ht", "offsets")
 """The caller's tensors by their names in the specs, as a plan numbers them; the workspace is next."""
+
+_ZERO = "zero"
 
 _META = torch.device("meta")
 
@@ -75,7 +76,7 @@ class ForwardPlan:
         final = None if shape is None else torch.empty(shape, dtype=torch.float32, device=device)
         workspace = torch.empty(self.workspace_bytes, dtype=torch.uint8, device=device)
         gate = self.no_decay if call.g is None else call.g
-        tensors = [call.q, call.k, v, gate, call.beta, call.initial_state, o, final, workspace]
+        tensors = [call.q, call.k, v, gate, call.beta, call.initial_state, o, final, call.cu_seqlens, workspace]
         for i in self.copied:
             tensors[i] = _copy(i, tensors[i])
         starts = [0 if x is None else x.data_ptr() for x in tensors]
@@ -99,50 +100,28 @@ class DeviceForward:
         """``o`` and, on request, the final state; gradients are not asked for.
 
         The lengths are what the host knows: ``cu_seqlens_cpu``, or B times T without ``cu_seqlens``. Where only the GPU
-        knows them they are read back, which waits for it. Raises TypeError and ValueError, and LoomgenError where a
-        CUDA graph is recorded for which that, or a new plan, would be needed.
+        knows them it makes the window tables, and a plan holds for any lengths. Nothing waits for the GPU. Raises
+        TypeError and ValueError, and LoomgenError where a CUDA graph is recorded for which a new plan would be needed.
         """
-        offsets = self._offsets(call)
+        offsets = _host_offsets(call)
         plan = self._plans.get(() if offsets is None else offsets, _key(call), lambda: self._plan(call, offsets))
         return plan.run(call)
-
-    def _offsets(self, call: Arguments) -> Tensor | None:
-        """``cu_seqlens`` as the host knows it."""
-        if call.cu_seqlens is None:
-            return None
-        host = call.cu_seqlens_cpu
-        if host is not None:
-            check_vector("cu_seqlens_cpu", host)
-            if not host.is_cpu:
-                raise ValueError(f"cu_seqlens_cpu: on {host.device}, expected cpu")
-            return host
-        if is_recording(self._kernels):
-            raise LoomgenError(
-                "cu_seqlens: on the GPU alone, and reading it cannot be recorded into a CUDA graph: "
-                "pass cu_seqlens_cpu as well"
-            )
-        check_vector("cu_seqlens", call.cu_seqlens)
-        return call.cu_seqlens.cpu()
 
     def _plan(self, call: Arguments, offsets: Tensor | None) -> ForwardPlan:
         check_types(call)
         check_inputs(call)
-        lengths = lengths_on_host(call, offsets)
-        check_state(call, len(lengths))
+        on_device = call.cu_seqlens is not None and offsets is None
+        batch = _bounded(call) if on_device else known_batch(lengths_on_host(call, offsets))
+        check_state(call, batch.n_sequences)
         refuse_recording(self._kernels)
-        kernels = select(self._kernels.registry, call_shape(call, len(lengths)))
-        host_tables = window_tables(lengths, CHUNK)
-        sizes = call_sizes(call, len(lengths), len(host_tables.chunk_len))
+        kernels = select(self._kernels.registry, call_shape(call, batch.n_sequences, on_device=on_device))
+        sizes = call_sizes(call, batch.n_sequences, batch.n_chunks)
         workspace = plan_workspace(kernels, sizes)
-        tables = upload(host_tables, call.q.device)
+        tables = upload({**batch.tables, _ZERO: torch.zeros(1, dtype=torch.int32)}, call.q.device)
         no_decay = _zero(tables)
         inputs = packed_inputs(call, no_decay)
-        shape = state_shape(call, len(lengths))
-        outputs: dict[str, Value] = {
-            "o": torch.empty(call.v.shape, dtype=call.v.dtype, device=_META).flatten(0, 1),
-            "ht": None if shape is None else values_first(torch.empty(shape, device=_META), call.state_v_first),
-        }
-        given = {**inputs, **outputs, **workspace.allocate(_META)}
+        shape = state_shape(call, batch.n_sequences)
+        given = {**sizes, **inputs, **_outputs(call, shape), **workspace.allocate(_META)}
         launches = prepare_plan(self._kernels, kernels.in_order(), given, tables)
         return ForwardPlan(
             launches=launches,
@@ -151,9 +130,32 @@ class DeviceForward:
             no_decay=no_decay,
             workspace_bytes=workspace.n_bytes,
             state_shape=shape,
-            n_used=sum(lengths),
+            n_used=batch.n_used,
             n_tokens=sizes["T"],
         )
+
+
+def _host_offsets(call: Arguments) -> Tensor | None:
+    """``cu_seqlens`` as the host knows it."""
+    host = call.cu_seqlens_cpu
+    if call.cu_seqlens is None or host is None:
+        return None
+    check_vector("cu_seqlens_cpu", host)
+    if not host.is_cpu:
+        raise ValueError(f"cu_seqlens_cpu: on {host.device}, expected cpu")
+    return host
+
+
+def _bounded(call: Arguments) -> Batch:
+    n_batch, n_steps = call.q.shape[:2]
+    return bounded_batch(n_batch * n_steps, sequences_on_device(call))
+
+
+def _outputs(call: Arguments, final_state: tuple[int, ...] | None) -> dict[str, Value]:
+    """The results by name, without memory."""
+    o = torch.empty(call.v.shape, dtype=call.v.dtype, device=_META).flatten(0, 1)
+    state = None if final_state is None else torch.empty(final_state, device=_META)
+    return {"o": o, "tail": o, "ht": None if state is None else values_first(state, call.state_v_first)}
 
 
 def _key(call: Arguments) -> Hashable:
@@ -179,12 +181,13 @@ def _layout(x: Tensor | None) -> Hashable:
 
 
 def _zero(tables: ResidentTables) -> Tensor:
-    """A zero of f32: the first offset is 0, which has the same bits. It lives, and may be read, as the tables do."""
-    return tables.tensors["cu_seqlens"][0].view(torch.float32)
+    """A zero of f32, which has the bits of an integer's. It lives, and may be read, as the tables do."""
+    return tables.tensors[_ZERO][0].view(torch.float32)
 
 
 def _places(names: tuple[str, ...], workspace: Workspace) -> tuple[tuple[int, int], ...]:
     callers = {name: (i, 0) for i, name in enumerate(_CALLERS)}
+    callers["tail"] = callers["o"]
     intermediates = {name: (len(_CALLERS), place.offset) for name, place in workspace.places.items()}
     known = {**callers, **intermediates}
     return tuple(known[name] for name in names)

@@ -15,8 +15,17 @@ FAMILY = "gdn"
 STAGES = ("prep", "wy", "fwd_h", "fwd_o")
 """The stages of a forward, in the order in which they run."""
 
-TABLES = "meta"
-"""Chunk tables from the sequences' offsets."""
+TABLES, SLACK = "meta", "slack"
+"""Where only the GPU knows the lengths: before the forward, its window tables from the sequences' offsets; after it,
+zeros for the tokens of no sequence."""
+
+TABLE_NAMES = {
+    "cu_seqlens": "bounds",
+    "seq_chunk_start": "seq_chunks",
+    "chunk_start": "starts",
+    "chunk_len": "lengths",
+}
+"""The window tables, and the tensors of ``meta`` that are them."""
 
 RECOMPUTE = "wy_recompute"
 """u and w again, for what keeps the inverse alone."""
@@ -27,11 +36,12 @@ HEAD_DIMS = (64, 128)
 
 ACTIVATIONS = (torch.bfloat16, torch.float16)
 STEPS = (torch.float32, torch.bfloat16)
+OFFSETS = (torch.int32, torch.int64)
 
 ScanVariant = Literal["r32k2", "r32k1", "r64k1"]
 """r<rows>k<parts>: the rows of the state that a block owns, and the groups of warps that its keys are split over."""
 
-_NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
+_NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.int32: "i32", torch.int64: "i64"}
 
 _MULTIPROCESSORS = 132
 """Of the GPU that the choice of the scan is made for. Decides speed, never bits."""
@@ -42,26 +52,32 @@ _IDLE_SHARE = 0.4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallShape:
-    """What decides which kernels run. ``activation`` is the dtype of q, k and v, ``step`` that of beta."""
+    """What decides which kernels run. ``activation`` is the dtype of q, k and v, ``step`` that of beta, ``offsets``
+    that of ``cu_seqlens`` where only the GPU knows what it holds, else None.
+    """
 
     n_sequences: int
     value_heads: int
     head_dim: int
     activation: torch.dtype
     step: torch.dtype
+    offsets: torch.dtype | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardKernels:
-    """The kernels of one call, a stage each."""
+    """The kernels of one call, a stage each; ``meta`` and ``slack`` only where it is the GPU that knows the lengths."""
 
+    meta: KernelEntry | None = None
     prep: KernelEntry
     wy: KernelEntry
     fwd_h: KernelEntry
     fwd_o: KernelEntry
+    slack: KernelEntry | None = None
 
     def in_order(self) -> tuple[KernelEntry, ...]:
-        return self.prep, self.wy, self.fwd_h, self.fwd_o
+        stages = (self.meta, self.prep, self.wy, self.fwd_h, self.fwd_o, self.slack)
+        return tuple(stage for stage in stages if stage is not None)
 
 
 def scan_variant(shape: CallShape) -> ScanVariant:
@@ -84,17 +100,15 @@ def select(registry: Registry, shape: CallShape, variant: ScanVariant | None = N
     """
     dims = {"C": CHUNK, "K": shape.head_dim, "V": shape.head_dim}
     activation, step = _NAMES[shape.activation], _NAMES[shape.step]
+    offsets = None if shape.offsets is None else _NAMES[shape.offsets]
     return ForwardKernels(
+        meta=None if offsets is None else _find(registry, TABLES, dims, {"offsets": offsets}),
         prep=_find(registry, "prep", dims, {"q": activation, "step": step}),
         wy=_find(registry, "wy", dims, {"v": activation}),
         fwd_h=_find(registry, "fwd_h", dims, {"u": activation}, variant or scan_variant(shape)),
         fwd_o=_find(registry, "fwd_o", dims, {"o": activation}),
+        slack=None if offsets is None else _find(registry, SLACK, dims, {"tail": activation}),
     )
-
-
-def select_tables(registry: Registry) -> KernelEntry:
-    """The kernel that makes the chunk tables where only the device knows the lengths."""
-    return _find(registry, TABLES, {"C": CHUNK}, {})
 
 
 def select_recompute(registry: Registry, shape: CallShape) -> KernelEntry:

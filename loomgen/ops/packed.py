@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from loomgen.ops.arguments import Arguments
-from loomgen.ops.dispatch import CallShape
+from loomgen.ops.dispatch import CHUNK, CallShape
 from loomgen.runtime.bind import Value
 
 _EPS = 1e-6
@@ -18,7 +18,8 @@ _VECTOR_BYTES = 16
 _ROWS = ("q", "k", "v")
 
 
-def call_shape(arguments: Arguments, n_sequences: int) -> CallShape:
+def call_shape(arguments: Arguments, n_sequences: int, *, on_device: bool = False) -> CallShape:
+    """``on_device``: only the GPU knows the lengths."""
     heads, head_dim = arguments.v.shape[2:]
     return CallShape(
         n_sequences=n_sequences,
@@ -26,18 +27,34 @@ def call_shape(arguments: Arguments, n_sequences: int) -> CallShape:
         head_dim=head_dim,
         activation=arguments.q.dtype,
         step=arguments.beta.dtype,
+        offsets=arguments.cu_seqlens.dtype if on_device and arguments.cu_seqlens is not None else None,
     )
 
 
 def call_sizes(arguments: Arguments, n_sequences: int, n_chunks: int) -> dict[str, int]:
     """The run-time dims by name."""
     n_batch, n_steps, key_heads = arguments.q.shape[:3]
+    return dims(
+        n_tokens=n_batch * n_steps,
+        n_sequences=n_sequences,
+        n_chunks=n_chunks,
+        key_heads=key_heads,
+        value_heads=arguments.v.shape[2],
+    )
+
+
+def dims(*, n_tokens: int, n_sequences: int, n_chunks: int, key_heads: int, value_heads: int) -> dict[str, int]:
+    """The run-time dims by name; NS cells for each offset, and NR runs of tokens, where the GPU makes the tables."""
     return {
-        "T": n_batch * n_steps,
+        "T": n_tokens,
         "N": n_sequences,
         "NC": n_chunks,
         "H": key_heads,
-        "HV": arguments.v.shape[2],
+        "HV": value_heads,
+        "NB": n_sequences + 1,
+        "NS": max(1, -(-n_chunks // (n_sequences + 1))),
+        "R": n_tokens,
+        "NR": -(-n_tokens // CHUNK),
     }
 
 
@@ -55,6 +72,7 @@ def packed_inputs(arguments: Arguments, zero: Tensor) -> dict[str, Value]:
         "v": packed("v", arguments.v),
         "gate": zero.expand(n_tokens, heads) if g is None else packed("gate", g),
         "step": packed("step", arguments.beta),
+        "offsets": arguments.cu_seqlens,
         "h0": None if state is None else values_first(state, arguments.state_v_first),
         "normalise": arguments.normalise,
         "eps": _EPS,

@@ -56,6 +56,19 @@ def lengths_on_host(arguments: Arguments, offsets: Tensor | None) -> tuple[int, 
     return lengths
 
 
+def sequences_on_device(arguments: Arguments) -> int:
+    """How many sequences there are where only the GPU knows their lengths; dtypes and shapes are checked."""
+    offsets, indices = arguments.cu_seqlens, arguments.chunk_indices
+    assert offsets is not None
+    _check_batch(arguments.q.shape[0])
+    check_vector("cu_seqlens", offsets)
+    if not len(offsets):
+        raise _no_offset("cu_seqlens")
+    if indices is not None:
+        _check_table(indices, indices.shape[0] if indices.dim() else 0)
+    return len(offsets) - 1
+
+
 def _check_batch(n_batch: int) -> None:
     if n_batch != 1:
         raise ValueError(f"q: batch size {n_batch}, expected 1 with cu_seqlens")
@@ -70,7 +83,7 @@ def _checked_offsets(name: str, values: Tensor, n_steps: int) -> list[int]:
     check_vector(name, values)
     offsets: list[int] = values.tolist()
     if not offsets:
-        raise ValueError(f"{name}: no offset, expected N + 1 of them for N sequences")
+        raise _no_offset(name)
     if offsets[0] != 0:
         raise ValueError(f"{name}: starts at {offsets[0]}, expected 0")
     for n, (begin, end) in enumerate(pairwise(offsets)):
@@ -79,6 +92,10 @@ def _checked_offsets(name: str, values: Tensor, n_steps: int) -> list[int]:
     if offsets[-1] > n_steps:
         raise ValueError(f"{name}: ends at {offsets[-1]}, expected at most the {n_steps} tokens of q")
     return offsets
+
+
+def _no_offset(name: str) -> ValueError:
+    return ValueError(f"{name}: no offset, expected N + 1 of them for N sequences")
 
 
 def check_vector(name: str, x: Tensor) -> None:

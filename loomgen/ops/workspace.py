@@ -9,14 +9,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from loomgen.ops.dispatch import CHUNK, CallShape, ForwardKernels, select
+from loomgen.ops.dispatch import CHUNK, TABLE_NAMES, CallShape, ForwardKernels, select
 from loomgen.ops.library import OPERATOR_ARCH, registry_of
+from loomgen.ops.packed import dims
+from loomgen.runtime.tables import most_chunks
 
-RESULTS = ("o", "ht")
+RESULTS = ("o", "ht", "tail")
 """What stages write for the caller."""
 
 _ALIGNMENT_BYTES = 256
-_DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+_DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "i32": torch.int32}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,10 @@ class Workspace:
 
 
 def plan_workspace(kernels: ForwardKernels, sizes: Mapping[str, int]) -> Workspace:
-    """What ``kernels`` write but the results, for the run-time dims ``sizes``: T, N, NC, H and HV."""
+    """What ``kernels`` write but the results, for the run-time dims ``sizes``.
+
+    Window tables that kernels make are there under both of their names.
+    """
     places, end = {}, 0
     for argument in (argument for entry in kernels.in_order() for argument in entry.arguments):
         if argument.access != "out" or argument.name in RESULTS:
@@ -58,7 +63,8 @@ def plan_workspace(kernels: ForwardKernels, sizes: Mapping[str, int]) -> Workspa
         place = Place(dtype=_DTYPES[argument.dtype], shape=shape, offset=end)
         places[argument.name] = place
         end += -(-place.n_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-    return Workspace(places=places, n_bytes=end)
+    tables = {table: places[name] for table, name in TABLE_NAMES.items() if name in places}
+    return Workspace(places={**places, **tables}, n_bytes=end)
 
 
 def workspace_bytes(
@@ -70,22 +76,30 @@ def workspace_bytes(
     head_dim: int = 128,
     dtype: torch.dtype = torch.bfloat16,
     n_chunks: int | None = None,
+    host_lengths: bool = True,
 ) -> int:
     """Bytes that ``chunk_gated_delta_rule`` allocates for a call beside its results.
 
     ``n_tokens`` counts slack tokens and all batch rows; ``dtype`` is that of q, k and v. ``n_chunks``, chunks of
-    64 tokens or less, defaults to the most that ``n_sequences`` sequences of so many tokens can have. Not counted:
-    window tables (8 bytes a chunk and a sequence), and copies of inputs whose strides a kernel cannot read.
+    64 tokens or less, defaults to the most that ``n_sequences`` sequences of so many tokens can have.
+    ``host_lengths`` is False where only the GPU knows the lengths: then window tables count, and ``n_chunks`` is that
+    most. Not counted: window tables that a plan keeps (8 bytes a chunk and a sequence), and copies of inputs whose
+    strides a kernel cannot read.
     """
     shape = CallShape(
-        n_sequences=n_sequences, value_heads=value_heads, head_dim=head_dim, activation=dtype, step=torch.float32
+        n_sequences=n_sequences,
+        value_heads=value_heads,
+        head_dim=head_dim,
+        activation=dtype,
+        step=torch.float32,
+        offsets=None if host_lengths else torch.int32,
     )
-    most = min(n_tokens, n_tokens // CHUNK + n_sequences)
-    sizes = {
-        "T": n_tokens,
-        "N": n_sequences,
-        "NC": most if n_chunks is None else n_chunks,
-        "H": key_heads,
-        "HV": value_heads,
-    }
+    most = most_chunks(n_tokens, n_sequences, CHUNK)
+    sizes = dims(
+        n_tokens=n_tokens,
+        n_sequences=n_sequences,
+        n_chunks=n_chunks if n_chunks is not None and host_lengths else most,
+        key_heads=key_heads,
+        value_heads=value_heads,
+    )
     return plan_workspace(select(registry_of(OPERATOR_ARCH), shape), sizes).n_bytes

@@ -11,20 +11,18 @@ from loomgen.ir.plan import BoxIn, BoxOut, Plan, SharedBuffer
 from loomgen.ir.tile import Program, Tensor
 from loomgen.ir.types import DType
 from loomgen.passes.lower.addresses import stride_argument
+from loomgen.passes.lower.cxx_words import code_name
 from loomgen.passes.trace import leaves
+from loomgen.spec.declarations import TABLES
 
-_TABLES: tuple[tuple[str, tuple[str | int, ...]], ...] = (
-    ("cu_seqlens", ("N + 1",)),
-    ("seq_chunk_start", ("N + 1",)),
-    ("chunk_start", ("NC",)),
-    ("chunk_len", ("NC",)),
+_TABLES: tuple[tuple[str, tuple[str | int, ...]], ...] = tuple(
+    zip(TABLES, (("N + 1",), ("N + 1",), ("NC",), ("NC",)), strict=True)
 )
 """The tables behind windows, i32."""
 
 
-def possible_arguments(program: Program, plan: Plan) -> tuple[Argument, ...]:
-    """Everything that the code could mention: tensors and their maps, tables, dims, strides, scalars."""
-    maps = _maps(plan)
+def possible_arguments(program: Program) -> tuple[Argument, ...]:
+    """Everything that the program's code could mention: tensors, tables, dims, strides, scalars."""
     tensors = tuple(_tensor(tensor) for tensor in program.tensors)
     tables = tuple(
         Argument(name=name, kind=ArgumentKind.TABLE, dtype=DType.I32, shape=shape, access="in")
@@ -35,7 +33,7 @@ def possible_arguments(program: Program, plan: Plan) -> tuple[Argument, ...]:
     scalars = tuple(
         Argument(name=scalar.name, kind=ArgumentKind.SCALAR, dtype=scalar.dtype) for scalar in program.scalars
     )
-    return (*tensors, *maps, *tables, *dims, *strides, *scalars)
+    return (*tensors, *tables, *dims, *strides, *scalars)
 
 
 def needed_arguments(possible: tuple[Argument, ...], body: tuple[CStmt, ...]) -> tuple[Argument, ...]:
@@ -43,10 +41,10 @@ def needed_arguments(possible: tuple[Argument, ...], body: tuple[CStmt, ...]) ->
     used = frozenset().union(*(mentioned(stmt) for stmt in body))
     mapped = frozenset(argument.box.tensor for argument in possible if argument.box is not None)
     is_tensor = {a.name for a in possible if a.kind is ArgumentKind.TENSOR and a.name not in mapped}
-    return tuple(a for a in possible if a.name in is_tensor or a.name in used)
+    return tuple(a for a in possible if a.name in is_tensor or code_name(a.name) in used)
 
 
-def _maps(kernel: Plan) -> tuple[Argument, ...]:
+def tensor_maps(kernel: Plan) -> tuple[Argument, ...]:
     """One for each tensor that moves by boxes."""
     found: dict[str, Argument] = {}
     for leaf in (leaf for op in kernel.body for leaf in leaves(op)):

@@ -73,11 +73,14 @@ def panel_buffer(name: str, dtype: DType, rows: Index, cols: Index, slots: int =
 
 @dataclass(slots=True)
 class Homes:
-    """The homes known at one point of the program; ``ops`` receives the conversions that a request needs."""
+    """The homes known at one point of the program; ``ops`` receives the conversions that a request needs. ``taken`` are
+    the names of the program, which nothing invented here has.
+    """
 
     division: Division
     storage: dict[str, str]
     ops: list[PlanOp]
+    taken: frozenset[str]
     registers: dict[tuple[str, str], RegisterTile | StripTile] = field(default_factory=dict)  # (value, row letter)
     rows: dict[str, RowTile] = field(default_factory=dict)
     shared: dict[str, SharedRef] = field(default_factory=dict)
@@ -90,6 +93,7 @@ class Homes:
             division=self.division,
             storage=self.storage,
             ops=[],
+            taken=self.taken,
             registers=dict(self.registers),
             rows=dict(self.rows),
             shared=dict(self.shared),
@@ -98,6 +102,17 @@ class Homes:
         )
 
     # ------------------------------------------------------------------ defining
+
+    def invented(self, base: str, suffix: str) -> str:
+        """A name for another form of ``base``: the same for the same form, and no other form's, for no suffix has an
+        underscore and a number alone is none.
+        """
+        wanted = name = f"{base}_{suffix}"
+        count = 1
+        while name in self.taken:
+            count += 1
+            name = f"{wanted}_{count}"
+        return name
 
     def row_letter(self, value: Value) -> Index:
         """The index that runs along the rows of the value's register layout, or would if it were loaded."""
@@ -115,7 +130,8 @@ class Homes:
             return known
         tile = self.division.register_tile(self.array_name(value), value.dtype, rows, _other(value, rows))
         if self.arrays.setdefault(tile.name, tile.layout) != tile.layout:
-            tile = replace(tile, name=value.name if value.name not in self.arrays else f"{value.name}_{rows.name}")
+            other = self.invented(value.name, rows.name)
+            tile = replace(tile, name=value.name if value.name not in self.arrays else other)
             self.arrays[tile.name] = tile.layout
         self.registers[value.name, rows.name] = tile
         return tile
@@ -137,7 +153,9 @@ class Homes:
             return known
         source = self.to_shared(value, text)
         cols = _other(value, rows)
-        tile = self.division.register_tile(f"{value.name}_{rows.name}{cols.name}", value.dtype, rows, cols)
+        tile = self.division.register_tile(
+            self.invented(value.name, f"{rows.name}{cols.name}"), value.dtype, rows, cols
+        )
         self.ops.append(LoadFragment(dst=tile, src=source, transposed=source.axes[0] != rows, text=text))
         self.registers[value.name, rows.name] = tile
         return tile
@@ -153,7 +171,7 @@ class Homes:
         """The value in shared memory, stored there from its registers if need be."""
         if (known := self.shared.get(value.name)) is not None:
             return known
-        name = f"{value.name}_smem"
+        name = self.invented(value.name, "smem")
         if (by_row := self.rows.get(value.name)) is not None:
             letter = value.indices[0]
             ref = SharedRef(buffer=shared_buffer(name, value.dtype, None, letter), axes=(letter,))

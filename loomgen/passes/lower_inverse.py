@@ -22,23 +22,31 @@ from loomgen.ir.tile import Concat, Contract, DiagonalInverse, Expr, Inverse, Ma
 from loomgen.ir.types import DType, Index, Value
 from loomgen.passes.select_rules import reject
 from loomgen.spec.codes import Code
+from loomgen.spec.declarations import BLOCK_LETTERS
 
 BLOCK = 16
-_A = Index(name="a16", symbol="16", extent=BLOCK)
-_B = Index(name="b16", symbol="16", extent=BLOCK)
+_A, _B = (Index(name=name, symbol="16", extent=BLOCK) for name in BLOCK_LETTERS)
 
 
 def lower_inverse(program: Program) -> Program:
     taken = frozenset(value.name for stmt in walk.statements(program.body) for value in walk.defined(stmt))
-    return replace(program, body=walk.map_blocks(program.body, lambda block: _lower_block(block, taken)))
+    bases = _bases(taken)
+    return replace(program, body=walk.map_blocks(program.body, lambda block: _lower_block(block, bases)))
 
 
-def _base(value: Value, taken: frozenset[str]) -> str:
-    """What the pieces of a value are named after: its name, or a longer one where the program has such names itself."""
-    base = value.name
-    while any(re.fullmatch(rf"{base}(\d+(_\w+)?|_tf32|_diag)", name) for name in taken):
-        base += "x"
-    return base
+def _bases(names: frozenset[str]) -> dict[str, str]:
+    """What the pieces of each value are named after: its name, or a longer one where the program has such names."""
+    bases: dict[str, str] = {}
+    for name in sorted(names):
+        base = name
+        while _is_used(base, names) or (base != name and base in {*names, *bases.values()}):
+            base += "x"
+        bases[name] = base
+    return bases
+
+
+def _is_used(base: str, names: frozenset[str]) -> bool:
+    return any(re.fullmatch(rf"{base}(\d+(_\w+)?|_tf32|_diag)", name) for name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +57,13 @@ class _Blocks:
     parts: tuple[Value, ...]
 
 
-def _lower_block(block: tuple[Stmt, ...], taken: frozenset[str]) -> tuple[Stmt, ...]:
+def _lower_block(block: tuple[Stmt, ...], bases: dict[str, str]) -> tuple[Stmt, ...]:
     inverses: dict[str, _Blocks] = {}
     values = frozenset(stmt.value for stmt in block if isinstance(stmt, Inverse))
     lowered: list[Stmt] = []
     for at, stmt in enumerate(block):
         if isinstance(stmt, Inverse):
-            statements, blocks = _lower(stmt, _base(stmt.value, taken))
+            statements, blocks = _lower(stmt, bases[stmt.value.name])
             lowered.extend(statements)
             later = [reader for reader in walk.statements(block[at + 1 :]) if _reads(reader, stmt.value)]
             if all(_is_straight(reader, stmt.value, values) and reader in block for reader in later):
@@ -65,7 +73,7 @@ def _lower_block(block: tuple[Stmt, ...], taken: frozenset[str]) -> tuple[Stmt, 
             continue
         read = next((blocks for blocks in inverses.values() if _reads(stmt, blocks.value)), None)
         if read is not None and isinstance(stmt, Map):
-            lowered.extend(_distribute(stmt, _base(stmt.value, taken), read))
+            lowered.extend(_distribute(stmt, bases[stmt.value.name], read))
         else:
             lowered.append(stmt)
     return tuple(lowered)

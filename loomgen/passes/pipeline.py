@@ -16,12 +16,13 @@ from loomgen.ir.order import Order
 from loomgen.ir.plan import Plan, SharedLayout
 from loomgen.ir.tile import Program
 from loomgen.passes.allocate import allocate
-from loomgen.passes.arguments import needed_arguments, possible_arguments
+from loomgen.passes.arguments import needed_arguments, possible_arguments, tensor_maps
 from loomgen.passes.connect_roles import connect_roles
 from loomgen.passes.determinism import check_determinism
 from loomgen.passes.drop_unused import drop_unused
 from loomgen.passes.fuse_maps import fuse_maps
 from loomgen.passes.group_copies import group_copies
+from loomgen.passes.lower.cxx_words import code_name
 from loomgen.passes.lower.kernel import lower_body
 from loomgen.passes.lower.names import c_type
 from loomgen.passes.lower_inverse import lower_inverse
@@ -147,9 +148,8 @@ def _synchronise(state: LaidOut) -> LaidOut:
 
 
 def _lower(state: LaidOut) -> InCode:
-    possible = possible_arguments(state.program, state.plan)
-    names = frozenset(argument.name for argument in possible)
-    body = lower_body(state.program, state.plan, state.layout, names)
+    possible = (*possible_arguments(state.program), *tensor_maps(state.plan))
+    body = lower_body(state.program, state.plan, state.layout)
     return InCode(
         kernel=state.kernel,
         target=state.target,
@@ -271,5 +271,5 @@ def _parameter(argument: Argument) -> Parameter:
         return Parameter(type="LOOM_TENSOR_MAP", name=argument.name)
     if argument.kind in (ArgumentKind.TENSOR, ArgumentKind.TABLE):
         const = "const " if argument.access == "in" else ""
-        return Parameter(type=f"{const}{base}* __restrict__", name=argument.name)
-    return Parameter(type=base, name=argument.name)
+        return Parameter(type=f"{const}{base}* __restrict__", name=code_name(argument.name))
+    return Parameter(type=base, name=code_name(argument.name))

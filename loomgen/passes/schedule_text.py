@@ -9,7 +9,7 @@ from textwrap import wrap
 from loomgen.ir import plan, walk
 from loomgen.ir.kernel import KernelSpec
 from loomgen.ir.plan import Leaf, Plan, PlanOp
-from loomgen.ir.schedule import Place
+from loomgen.ir.schedule import Place, Schedule, Split
 from loomgen.ir.tile import Program, Stmt, Store
 from loomgen.passes.pipeline import lower
 from loomgen.passes.team import divide
@@ -21,29 +21,42 @@ _LEFT_SIDE = re.compile(r"\w+")
 
 
 def schedule_text(kernel: KernelSpec, target: Target) -> str:
-    """The ``schedule`` section that gives this very kernel; ends with a newline.
+    """The ``schedule`` section that gives this very kernel, and the stage's others; ends with a newline.
 
-    Names of the variant (``across: KS``) are numbers here. Tiles that no longer exist, because they are computed where
-    they are read, have no place.
+    What the spec writes with static names (``across: KS``) stays so, for a variant sets them. Warps that follow from
+    rows and split, and thus perhaps from the variant, are a comment. Tiles that no longer exist, because they are
+    computed where they are read, have no place.
     """
     lowered = lower(kernel, target)
     division = divide(kernel, lowered.program)
-    entries: dict[str, str] = {"warps": str(lowered.plan.team.warps)}
+    said = kernel.schedule
+    warps = str(lowered.plan.team.warps)
+    entries: dict[str, str] = {}
+    if said.warps is not None or division.vector is not None:
+        entries["warps"] = said.formula("warps") or warps
     if division.vector is not None:
-        entries["vector"] = str(division.vector)
+        entries["vector"] = said.formula("vector") or str(division.vector)
     if division.rows:
         rows = (index.name for index in lowered.program.indices if index.name in division.rows)
         entries["rows"] = f"[{', '.join(rows)}]"
     if division.split is not None:
-        split = division.split
-        entries["split"] = f"{{{split.index}: {{parts: {split.parts}, across: {split.across}}}}}"
+        entries["split"] = _split(division.split, said)
     if rings := dict(_rings(lowered.plan.body)):
-        entries["rings"] = _mapping(rings)
+        entries["rings"] = _mapping({name: said.formula(f"rings.{name}") or slots for name, slots in rings.items()})
     if place := _places(kernel.program, lowered.plan):
         entries["place"] = _mapping({name: where.value for name, where in place.items()})
-    entries["min_blocks"] = str(lowered.launch.min_blocks)
+    entries["min_blocks"] = said.formula("min_blocks") or str(lowered.launch.min_blocks)
     lines = [line for key, value in entries.items() for line in _entry(key, value)]
-    return "\n".join([f"# the whole schedule of {kernel.name}", "schedule:", *lines]) + "\n"
+    follows = [] if "warps" in entries else [f"  # {warps} warps: what rows and split come to"]
+    return "\n".join([f"# the whole schedule of {kernel.name}", "schedule:", *follows, *lines]) + "\n"
+
+
+def _split(split: Split, said: Schedule) -> str:
+    parts, across = (
+        said.formula(f"split.{split.index}.{key}") or number
+        for key, number in (("parts", split.parts), ("across", split.across))
+    )
+    return f"{{{split.index}: {{parts: {parts}, across: {across}}}}}"
 
 
 def _mapping(entries: Mapping[str, object]) -> str:

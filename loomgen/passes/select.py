@@ -37,6 +37,7 @@ from loomgen.passes.select_elements import select_load, select_map, select_reduc
 from loomgen.passes.select_products import mma_atom, select_concat, select_contract, select_diagonal
 from loomgen.passes.select_rules import Rules, reject
 from loomgen.passes.select_stores import select_store
+from loomgen.passes.stage_names import stage_names
 from loomgen.passes.storage import share_registers
 from loomgen.passes.team import divide
 from loomgen.passes.trace import leaves
@@ -65,7 +66,13 @@ def _select(kernel: KernelSpec, program: Program, boxes: Mapping[str, SharedRef]
         shared_names=_needed_in_shared(program),
         boxes=boxes,
     )
-    homes = Homes(division=division, storage=share_registers(program), ops=[], shared=dict(boxes))
+    homes = Homes(
+        division=division,
+        storage=share_registers(program),
+        ops=[],
+        taken=stage_names(program),
+        shared=dict(boxes),
+    )
     _block(program.body, rules, homes)
     return fence_updates(Plan(team=division.team, body=tuple(homes.ops)))
 

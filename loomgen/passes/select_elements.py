@@ -164,7 +164,7 @@ def select_scan(stmt: tile.Scan, homes: Homes) -> None:
         raise reject(stmt.span, Code.REDUCTION_SHAPE, f"{value}: a running sum runs along a vector")
     letter = value.indices[0]
     found = homes.resolve(stmt.expr, None, stmt.text)
-    terms = Value(name=f"{value.name}_terms", dtype=value.dtype, indices=value.indices)
+    terms = Value(name=homes.invented(value.name, "terms"), dtype=value.dtype, indices=value.indices)
     src = SharedRef(buffer=shared_buffer(terms.name, value.dtype, None, letter), axes=(letter,))
     homes.ops.append(plan.MapShared(dst=src, value=terms, expr=stmt.expr, homes=found, text=stmt.text))
     dst = homes.define_shared(value, None, letter)

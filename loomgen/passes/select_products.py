@@ -108,7 +108,7 @@ def _exchange(acc: RegisterTile, text: str, rules: Rules, homes: Homes) -> None:
     team = rules.division.team
     rows = Index(name="fragment", symbol="fragment", extent=team.warps * acc.fragment.tiles)
     cols = Index(name="element", symbol="element", extent=4 * plan.WARP_THREADS)
-    scratch = replace(shared_buffer(f"{acc.name}_parts", DType.F32, rows, cols), pitch=cols.extent)
+    scratch = replace(shared_buffer(homes.invented(acc.name, "parts"), DType.F32, rows, cols), pitch=cols.extent)
     homes.ops.append(plan.ExchangeWrite(src=acc, scratch=scratch, text=text))
     homes.ops.append(plan.ExchangeRead(dst=acc, scratch=scratch, text=text))
 
@@ -126,7 +126,9 @@ def _row_major(value: Value, text: str, homes: Homes) -> SharedRef:
     rows, cols = value.indices
     if source.fragment.rows == rows and (known is None or known.axes == value.indices):
         return homes.to_shared(value, text)
-    ref = SharedRef(buffer=shared_buffer(f"{value.name}_rows", value.dtype, rows, cols), axes=(rows, cols))
+    ref = SharedRef(
+        buffer=shared_buffer(homes.invented(value.name, "rows"), value.dtype, rows, cols), axes=(rows, cols)
+    )
     homes.ops.append(plan.StoreFragment(dst=ref, src=source, transposed=source.fragment.rows != rows, text=text))
     return ref
 

@@ -73,7 +73,7 @@ def _staged(stmt: tile.Store, homes: Homes) -> SharedRef:
     known = homes.shared.get(value.name)
     if known is not None and known.axes == (rows, cols):
         return known
-    ref = SharedRef(buffer=shared_buffer(f"{value.name}_out", value.dtype, rows, cols), axes=(rows, cols))
+    ref = SharedRef(buffer=shared_buffer(homes.invented(value.name, "out"), value.dtype, rows, cols), axes=(rows, cols))
     if known is not None and not any(homes.division.owns(index) for index in value.indices):
         found = ((value.name, known),)
         homes.ops.append(plan.MapShared(dst=ref, value=value, expr=stmt.source, homes=found, text=stmt.text))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from loomgen.errors import LoomgenError
 from loomgen.registry import KernelEntry, registry_path
 from loomgen.target import Target
 from loomgen.toolchain.build import COMMON_FLAGS
+from loomgen.toolchain.digest import texts_digest
 
 SOURCE_HEADERS = Path("generated") / "include"
 """Where the headers of the exported sources lie below a root."""
@@ -27,19 +28,9 @@ def content_keys(kernels: Sequence[KernelEntry], target: Target, root: Path) -> 
     """
     headers = _headers_digest(root / SOURCE_HEADERS)
     return {
-        kernel.name: digest([_source_digest(kernel, target, root), headers, target.gencode, *COMMON_FLAGS])
+        kernel.name: texts_digest([_source_digest(kernel, target, root), headers, target.gencode, *COMMON_FLAGS])
         for kernel in kernels
     }
-
-
-def digest(texts: Iterable[str]) -> str:
-    """The SHA-256 of a sequence of texts, each told apart from its neighbours; 64 hexadecimal digits."""
-    sha = hashlib.sha256()
-    for text in texts:
-        data = text.encode()
-        sha.update(len(data).to_bytes(8, "little"))
-        sha.update(data)
-    return sha.hexdigest()
 
 
 def _source_digest(kernel: KernelEntry, target: Target, root: Path) -> str:
@@ -56,4 +47,4 @@ def _source_digest(kernel: KernelEntry, target: Target, root: Path) -> str:
 def _headers_digest(include: Path) -> str:
     paths = sorted(path for path in include.rglob("*") if path.is_file())
     names_and_bytes = ((path.relative_to(include).as_posix(), path.read_bytes()) for path in paths)
-    return digest(text for name, data in names_and_bytes for text in (name, hashlib.sha256(data).hexdigest()))
+    return texts_digest(text for name, data in names_and_bytes for text in (name, hashlib.sha256(data).hexdigest()))

@@ -15,9 +15,10 @@ from loomgen.errors import LoomgenError
 from loomgen.registry import KernelEntry
 from loomgen.runtime.bundle import Bundle, kernel_root
 from loomgen.runtime.cache import CubinCache, CubinWarning, default_cache_folder
-from loomgen.runtime.content import SOURCE_HEADERS, content_keys, digest
+from loomgen.runtime.content import SOURCE_HEADERS, content_keys
 from loomgen.target import Target
 from loomgen.toolchain.build import BuildTools, CubinJob, build_cubins
+from loomgen.toolchain.digest import texts_digest
 from loomgen.toolchain.find import MissingTool, tool_version
 
 Progress = Callable[[int, int], None]
@@ -66,7 +67,7 @@ class CubinStore:
             return bundled
         tools = self._tools(missing, target)
         version = tool_version(tools.nvcc)
-        names = {k.name: f"{k.name}-{digest([contents[k.name], version])[:_KEY_DIGITS]}" for k in missing}
+        names = {k.name: f"{k.name}-{texts_digest([contents[k.name], version])[:_KEY_DIGITS]}" for k in missing}
         build = _Build(store=self, target=target, names=names, tools=tools)
         return bundled | build.cubins(missing)
 

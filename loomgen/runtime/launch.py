@@ -151,17 +151,13 @@ def launch_once(kernels: DeviceKernels, kernel: KernelEntry, given: Mapping[str,
 
 def refuse_recording(kernels: DeviceKernels) -> None:
     """Raises LoomgenError while a graph is being recorded: making a plan uploads, loads and may build."""
-    if is_recording(kernels):
+    driver, device = kernels.driver, kernels.device
+    with driver.on(device):
+        recording = driver.capturing(device, driver.current_stream(device))
+    if recording:
         raise LoomgenError(
             "a call of new shapes or lengths cannot be recorded into a CUDA graph: make it once before the capture"
         )
-
-
-def is_recording(kernels: DeviceKernels) -> bool:
-    """Whether launches on torch's current stream of the device are being recorded into a graph."""
-    driver, device = kernels.driver, kernels.device
-    with driver.on(device):
-        return driver.capturing(device, driver.current_stream(device))
 
 
 def _maps(call: BoundCall, encoder: Encoder) -> Iterator[MappedTensor]:

@@ -1,4 +1,4 @@
-"""Window tables on a GPU, kept there for as long as a plan lives."""
+"""Tables on a GPU, kept there for as long as a plan lives."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from itertools import accumulate
 
 import torch
 from torch import Tensor
-
-from loomgen.runtime.tables import WindowTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,16 +27,15 @@ class ResidentTables:
         self._memory.record_stream(torch.cuda.current_stream(self._memory.device))
 
 
-def upload(tables: WindowTables, device: torch.device) -> ResidentTables:
-    """The tables on ``device``, complete on return, in one copy.
+def upload(tables: Mapping[str, Tensor], device: torch.device) -> ResidentTables:
+    """Tables of one dtype, vectors on the CPU by name, on ``device``, complete on return, in one copy.
 
     The copy has a stream of its own and nothing but that stream is waited for: kernels that are queued on the current
     stream run on, and whichever stream uses the tables next finds them there.
     """
-    on_host = tables.by_name()
-    joined = torch.cat(list(on_host.values()))
+    joined = torch.cat(list(tables.values()))
     memory = _copy(joined, device) if device.type == "cuda" else joined.to(device)
-    return ResidentTables(tensors=_parts(memory, on_host), _memory=memory)
+    return ResidentTables(tensors=_parts(memory, tables), _memory=memory)
 
 
 def _parts(memory: Tensor, tables: Mapping[str, Tensor]) -> dict[str, Tensor]:

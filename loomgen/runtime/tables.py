@@ -45,5 +45,10 @@ def window_tables(lengths: Sequence[int], chunk: int) -> WindowTables:
     )
 
 
+def most_chunks(n_tokens: int, n_sequences: int, chunk: int) -> int:
+    """The most chunks that ``n_sequences`` sequences of ``n_tokens`` tokens in all can have."""
+    return min(n_tokens, n_tokens // chunk + n_sequences)
+
+
 def _i32(values: list[int]) -> Tensor:
     return torch.tensor(values, dtype=torch.int32)

@@ -52,7 +52,16 @@ class _ScheduleReader:
             roles=tuple(self._roles(model.roles)),
             atom=ProductAtom(model.atom),
             boxes=tuple(self._boxes(model.tma)),
+            formulas=tuple(self._formulas()),
         )
+
+    def _formulas(self) -> Iterator[tuple[str, str]]:
+        model = self.reader.model.schedule
+        numbers: dict[str, Number | None] = {key: getattr(model, key) for key in ("warps", "min_blocks", "vector")}
+        numbers |= {f"rings.{name}": depth for name, depth in model.rings.items()}
+        for letter, split in model.split.items():
+            numbers |= {f"split.{letter}.parts": split.parts, f"split.{letter}.across": split.across}
+        yield from ((key, text) for key, text in numbers.items() if isinstance(text, str))
 
     def _spans(self) -> Iterator[tuple[str, Span]]:
         document = self.reader.document

@@ -118,7 +118,8 @@ EXPLANATIONS: Mapping[Code, tuple[str, str]] = {
     Code.NAME_CLASH: (
         "name declared twice",
         "Dims, parameters, dtype parameters, tensors, scalars, index letters, grid coordinates, `where` names, "
-        "variant names and the language's own functions share one namespace.",
+        "variant names and the language's own functions share one namespace, also with the tables and strides that "
+        "kernels take as arguments.",
     ),
     Code.PROGRAM_STYLE: (
         "program is not a literal block",

@@ -20,6 +20,13 @@ OWN_WORDS = frozenset(FUNCTIONS) | CASTS | REDUCTIONS | SCANS | frozenset(CONSTA
 OWN_WORDS |= {INVERSE, "given", "chunks", "blocks", "range", "sequences", "segments", "bool"}
 """The language's own words: no section may declare them, no program assign them."""
 
+TABLES = ("cu_seqlens", "seq_chunk_start", "chunk_start", "chunk_len")
+"""The arguments behind windows."""
+BLOCK_LETTERS = ("a16", "b16")
+"""The row and the column of a 16x16 block of a triangular inverse."""
+CODE_WORDS = frozenset((*TABLES, *BLOCK_LETTERS))
+"""What no argument, coordinate of the grid or loop may be called: kernels have something else of that name."""
+
 RUNTIME_DIMS = ("T", "H", "HV", "N", "NC")
 """Run-time dims with the same meaning in every stage: tokens, key heads, value heads, sequences, chunks."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from loomgen.errors import Span
 from loomgen.spec.codes import Code
-from loomgen.spec.declarations import OWN_WORDS
+from loomgen.spec.declarations import CODE_WORDS, OWN_WORDS
 from loomgen.spec.model import SpecModel
 from loomgen.spec.report import Collector
 from loomgen.spec.source import Document, Loc
@@ -41,6 +41,7 @@ def check_names(document: Document, model: SpecModel, diagnostics: Collector) ->
         if not pattern.fullmatch(str(loc[-1])):
             _bad(document.key_span(loc), str(loc[-1]), wanted, diagnostics)
     _check_clashes(document, (loc for loc, _, _ in _declared(model)), diagnostics)
+    _check_code(document, model, diagnostics)
     _check_variants(document, model, diagnostics)
 
 
@@ -68,6 +69,21 @@ def _check_clashes(document: Document, locs: Iterable[Loc], diagnostics: Collect
             diagnostics.add(Code.NAME_CLASH, document.key_span(loc), message)
         else:
             first[name] = loc
+
+
+def _check_code(document: Document, model: SpecModel, diagnostics: Collector) -> None:
+    """Arguments and coordinates of the grid keep their names in a kernel's interface and its letters."""
+    strides = {name for tensor in model.tensors for name in _strides(model, tensor)}
+    declared: list[Loc] = [(part, name) for part in ("tensors", "scalars", "grid") for name in getattr(model, part)]
+    for loc in (loc for loc in declared if loc[-1] in CODE_WORDS | strides):
+        message = f"kernels have something else called `{loc[-1]}`"
+        diagnostics.add(Code.NAME_CLASH, document.key_span(loc), message)
+
+
+def _strides(model: SpecModel, tensor: str) -> tuple[str, ...]:
+    """The arguments that a tensor with strides brings along."""
+    has_any = model.tensors[tensor].strides != "contiguous"
+    return tuple(f"{tensor}_stride{axis}" for axis in range(len(model.tensors[tensor].shape)) if has_any)
 
 
 def _check_variants(document: Document, model: SpecModel, diagnostics: Collector) -> None:

@@ -25,14 +25,14 @@ from loomgen.ir.walk import whole
 from loomgen.spec import check_types as types
 from loomgen.spec.check_indices import open_letters, plain_letters, subscripts
 from loomgen.spec.codes import Code
-from loomgen.spec.declarations import CHUNK_DIM, Declarations
+from loomgen.spec.declarations import CHUNK_DIM, CODE_WORDS, Declarations
 from loomgen.spec.parse_expr import lower_coords, lower_expr
 from loomgen.spec.parse_ops import Target, hoist, holds_operator, lower_into
 from loomgen.spec.report import Collector, Reject, Skip
 from loomgen.spec.scope import Context, NameSupply, Origin, Scope
 from loomgen.spec.source import Text
 from loomgen.spec.statement_text import statement_text
-from loomgen.spec.walk_program import assigned_names, last_reads, left_base, without_returns
+from loomgen.spec.walk_program import assigned_names, last_reads, left_base, loop_names, without_returns
 
 
 def lower_program(
@@ -43,6 +43,7 @@ def lower_program(
     names = assigned_names(straight)
     declared = [*declarations.tensors, *declarations.scalars, *declarations.runtime_dims]
     declared += [*declarations.statics.numbers, *declarations.grid, *declarations.where]
+    declared += [*declarations.indices, *loop_names(straight)]
     windows = {name: axis.window for name, axis in declarations.grid.items() if axis.window is not None}
     scope = Scope(windows=windows, counters=set(declarations.grid) - set(windows))
     supply = NameSupply([name for name in names if name not in declarations.tensors], declared)
@@ -163,6 +164,8 @@ class _Lowering:
         if not (isinstance(node.target, ast.Name) and isinstance(node.iter, ast.Call)):
             raise Reject(Code.WINDOW_MISUSE, span, "loops are `for c in chunks(n):` and `for m in range(a, b):`")
         name = node.target.id
+        if name in CODE_WORDS:
+            raise Reject(Code.NAME_CLASH, self.text.span(node.target), f"kernels have something else called `{name}`")
         taken = self.declarations.declares(name) or name in scope.windows or name in scope.counters
         if taken or name in scope.values:
             raise Reject(Code.DECLARED_NAME, self.text.span(node.target), f"`{name}` has a meaning already")

@@ -28,6 +28,12 @@ def _targets(body: list[ast.stmt]) -> list[ast.expr]:
     return found
 
 
+def loop_names(body: list[ast.stmt]) -> tuple[str, ...]:
+    """The windows and integers that loops bind."""
+    loops = (node for root in body for node in ast.walk(root) if isinstance(node, ast.For))
+    return tuple(dict.fromkeys(node.target.id for node in loops if isinstance(node.target, ast.Name)))
+
+
 def last_reads(body: list[ast.stmt]) -> dict[str, tuple[int, int]]:
     """The place (row, column) of each name's last use on a right side, in a condition or in a subscript."""
     uses: dict[str, tuple[int, int]] = {}

@@ -36,7 +36,8 @@ def interpreter(lowered: Sequence[LoweredKernel], mode: Mode) -> StageRunner:
 
     def run(kernel: str, given: Inputs, seed: int) -> None:
         found = by_name[kernel]
-        names = {a.name if a.box is None else a.box.tensor for a in found.arguments} | _TABLES
+        names = {a.name if a.box is None else a.box.tensor for a in found.arguments}
+        names |= _TABLES | set(found.program.runtime_dims)
         arguments = {name: value for name, value in given.items() if name in names}
         interpret(found.program, arguments, mode=mode, orders=found.orders)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from loomgen import golden
 from loomgen.errors import LoomgenError
-from loomgen.runtime.tables import window_tables
+from loomgen.runtime.tables import WindowTables, window_tables
 
 Inputs = Mapping[str, Tensor | int | float | bool | None]
 """What a stage is given, by name: tensors, window tables and scalars."""
@@ -20,23 +20,26 @@ EPS = 1e-6
 """Added to a squared norm before its root, as in the golden."""
 
 _KEPT_WIDE = ("G", "beta", "ht")
-_TABLES = ("seq_chunks", "starts", "lengths")
+_TABLES = ("bounds", "seq_chunks", "starts", "lengths")
+_SLACK = 70
+"""Rows past the last token in the tensor that `slack` writes."""
 LOWEST_GATE = -316.0
 """A decay so strong that its exponential underflows in every format: one token in sixteen has it."""
 
 
 _HEAD_DIM = 128
-_DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+_DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "i32": torch.int32, "i64": torch.int64}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formats:
-    """What kernels that work on one another's tensors have in common: K = V = ``head_dim``, the dtypes of activations
-    and of the steps that come in."""
+    """What kernels that work on one another's tensors have in common: K = V = ``head_dim``, the dtypes of activations,
+    of the steps that come in, and of offsets."""
 
     head_dim: int = _HEAD_DIM
     activations: torch.dtype = torch.bfloat16
     steps: torch.dtype = torch.float32
+    offsets: torch.dtype = torch.int32
 
     @classmethod
     def of(cls, kernel: str, dims: Mapping[str, int], dtypes: Mapping[str, str]) -> Formats:
@@ -44,11 +47,17 @@ class Formats:
 
         Raises LoomgenError where K and V differ: the stages' states would not be square.
         """
-        head_dim = dims.get("K", _HEAD_DIM)
+        head_dim = dims.get("K", dims.get("V", _HEAD_DIM))
         if dims.get("V", head_dim) != head_dim:
             raise LoomgenError(f"{kernel}: K = {head_dim}, V = {dims['V']}: there are no random inputs for two sizes")
-        activations, steps = dtypes.get("kn", "bf16"), dtypes.get("step", "f32")
-        return cls(head_dim=head_dim, activations=_DTYPES[activations], steps=_DTYPES[steps])
+        activations = dtypes.get("kn", dtypes.get("tail", "bf16"))
+        steps, offsets = dtypes.get("step", "f32"), dtypes.get("offsets", "i32")
+        return cls(
+            head_dim=head_dim,
+            activations=_DTYPES[activations],
+            steps=_DTYPES[steps],
+            offsets=_DTYPES[offsets],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,14 +124,29 @@ def make_problem(
         "normalise": True,
         "eps": EPS,
         "scale": scale,
-        "offsets": cu_seqlens,
+        **_given_to_meta(n_tokens, tables, formats.offsets),
         **tables.by_name(),
     }
     expected = _expected(exact, v.double(), step.double(), None if h0 is None else h0.double(), cu_seqlens, scale)
-    chunks = (tables.seq_chunk_start, tables.chunk_start, tables.chunk_len)
-    expected |= {name: table.double() for name, table in zip(_TABLES, chunks, strict=True)}
+    expected |= {name: table.double() for name, table in zip(_TABLES, tables.by_name().values(), strict=True)}
+    expected["tail"] = _tail(expected["o"])
     outputs = {name: (_dtype_of(name, formats), tuple(tensor.shape)) for name, tensor in expected.items()}
     return Problem(given=given, expected=expected, outputs=outputs)
+
+
+def _given_to_meta(n_tokens: int, tables: WindowTables, offsets: torch.dtype) -> dict[str, Tensor | int]:
+    """What `meta` reads, and the dims of it and of `slack` that are those of no tensor."""
+    return {
+        "offsets": tables.cu_seqlens.to(offsets),
+        "T": n_tokens,
+        "NS": max(1, -(-len(tables.chunk_len) // len(tables.cu_seqlens))),
+        "NR": -(-(n_tokens + _SLACK) // CHUNK),
+    }
+
+
+def _tail(o: Tensor) -> Tensor:
+    """Rows of tokens, which stay as they are, and zeros in the slack."""
+    return torch.cat([torch.full_like(o, float("nan")), o.new_zeros(_SLACK, *o.shape[1:])])
 
 
 def _dtype_of(name: str, formats: Formats) -> torch.dtype:

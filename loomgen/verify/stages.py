@@ -17,16 +17,18 @@ from loomgen.verify.backends import Backend, StageRunner, emulator, interpreter,
 from loomgen.verify.problem import Formats, Inputs, Problem, make_problem, same_bits
 
 ORDER: dict[str, tuple[str, ...]] = {
-    "meta": ("seq_chunks", "starts", "lengths"),
+    "meta": ("bounds", "seq_chunks", "starts", "lengths"),
     "prep": ("qn", "kn", "G", "beta"),
     "wy": ("A", "u", "w"),
     "wy_recompute": ("u", "w"),
     "fwd_h": ("h", "v_new", "ht"),
     "fwd_o": ("o",),
+    "slack": ("tail",),
 }
 """Stages of the forward pass and what they write; the next ones read it by the same name."""
 
 BOUNDS = {
+    "bounds": 0.0,
     "seq_chunks": 0.0,
     "starts": 0.0,
     "lengths": 0.0,
@@ -41,6 +43,7 @@ BOUNDS = {
     "v_new": 5e-3,
     "ht": 4e-3,
     "o": 5e-3,
+    "tail": 0.0,
 }
 """Relative L2 against float64 from exact inputs: what bf16 operands and storage, or fp32 ones, allow."""
 

@@ -20,7 +20,7 @@ from tests.runtime.fake_driver import FakeDriver
 from tests.runtime.tensors import is_pointer, shape_of, sizes_of
 
 _FORMATS = {"i32": "<i", "i64": "<q", "f32": "<f", "bool": "<?"}
-_DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "i32": torch.int32}
+_DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "i32": torch.int32, "i64": torch.int64}
 BLACKWELL = (10, 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -12,7 +13,9 @@ from loomgen.ops.dispatch import (
     ACTIVATIONS,
     FAMILY,
     HEAD_DIMS,
+    OFFSETS,
     RECOMPUTE,
+    SLACK,
     STAGES,
     STEPS,
     TABLES,
@@ -20,7 +23,6 @@ from loomgen.ops.dispatch import (
     scan_variant,
     select,
     select_recompute,
-    select_tables,
 )
 from loomgen.ops.library import registry_of
 from loomgen.registry import Registry
@@ -61,13 +63,18 @@ def test_every_kernel_of_the_stages_is_reached_by_some_call(arch: str) -> None:
 
 def test_every_kernel_of_the_family_is_of_a_stage_that_is_dispatched() -> None:
     stages_of_the_family = {entry.stage for entry in registry_of("sm_90a").kernels if entry.family == FAMILY}
-    assert stages_of_the_family == {*STAGES, RECOMPUTE, TABLES}
+    assert stages_of_the_family == {*STAGES, RECOMPUTE, TABLES, SLACK}
 
 
 @pytest.mark.parametrize("arch", [target.name for target in TARGETS])
-def test_the_tables_kernel_is_reached(arch: str) -> None:
+def test_every_kernel_for_lengths_on_the_device_is_reached(arch: str) -> None:
     registry = registry_of(arch)
-    assert {select_tables(registry).name} == {entry.name for entry in registry.kernels if entry.stage == TABLES}
+    reached = set()
+    for dim, activation, offsets in product(HEAD_DIMS, ACTIVATIONS, OFFSETS):
+        kernels = select(registry, replace(shape(1, 16, dim, activation, torch.float32), offsets=offsets))
+        assert [kernel.stage for kernel in kernels.in_order()] == [TABLES, *STAGES, SLACK]
+        reached |= {kernel.name for kernel in (kernels.meta, kernels.slack) if kernel is not None}
+    assert reached == {entry.name for entry in registry.kernels if entry.stage in (TABLES, SLACK)}
 
 
 @pytest.mark.parametrize("arch", [target.name for target in TARGETS])

@@ -10,8 +10,10 @@ import torch
 
 from loomgen import golden
 from loomgen.verify import OpCase, same_bits
-from tools.gpu_operator import CPU, EXACT, EXACT_SCALE, Row, line, main, make_call, make_exact_call, moved, same
+from tools.gpu_operator import EXACT, Row, line, main
+from tools.operator_calls import EXACT_SCALE, make_call, make_exact_call, moved, same
 
+CPU = torch.device("cpu")
 SMALL = OpCase(name="small", lengths=(0, 9, 65), head_dim=64, normalise=False)
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from loomgen.ir.device import Do, call, name
 from loomgen.ir.kernel import ArgumentKind
-from loomgen.ir.plan import Plan, Team
 from loomgen.passes.arguments import needed_arguments, possible_arguments
 from tests.passes.gdn import kernel
 
-POSSIBLE = possible_arguments(kernel("fwd_h").program, Plan(team=Team(slabs=1, parts=1), body=()))
+POSSIBLE = possible_arguments(kernel("fwd_h").program)
 
 
 def test_tensors_tables_dims_strides_and_scalars_in_this_order() -> None:

@@ -53,7 +53,7 @@ def test_every_barrier_and_wait_of_a_kernel_is_needed_and_missed(stage: str) -> 
     whole = lowered(stage)
     verify_sync(whole.plan, whole.layout, "synchronise")
     mutants = list(without_each(whole.plan.body))
-    assert mutants or stage in {"paged_update", "meta"}  # each thread reads nothing that another one writes
+    assert mutants or stage in {"paged_update", "meta", "slack"}  # each thread reads nothing that another one writes
     for gone, body in mutants:
         with pytest.raises(InternalError, match="internal error in synchronise: "):
             verify_sync(replace(whole.plan, body=body), whole.layout, "synchronise")

@@ -14,7 +14,7 @@ from torch import Tensor
 from loomgen.registry import ArgumentEntry, BoxEntry, KernelEntry, StrideSource
 from loomgen.runtime.bind import Value
 
-SIZES = {"NB": 2, "T": 5, "N": 2, "NC": 3, "H": 2, "HV": 4, "SLOTS": 6, "QKV": 256}
+SIZES = {"NB": 2, "NS": 2, "NR": 3, "R": 7, "T": 5, "N": 2, "NC": 3, "H": 2, "HV": 4, "SLOTS": 6, "QKV": 256}
 SCALARS: dict[str, Value] = {"scale": 0.25, "eps": 1e-6, "normalise": True, "silu": False}
 
 _DTYPES = {
@@ -22,6 +22,7 @@ _DTYPES = {
     "bf16": torch.bfloat16,
     "f16": torch.float16,
     "i32": torch.int32,
+    "i64": torch.int64,
     "bool": torch.bool,
 }
 _C_TYPES: dict[str, Any] = {"i32": ctypes.c_int32, "i64": ctypes.c_int64, "f32": ctypes.c_float, "bool": ctypes.c_bool}
@@ -43,7 +44,8 @@ def tensors_for(*kernels: KernelEntry, sizes: Mapping[str, int] = SIZES) -> dict
     pointers = {a.tensor: a for kernel in kernels for a in kernel.arguments if a.tensor is not None}
     made = {name: torch.zeros(shape_of(a, sizes), dtype=_DTYPES[a.dtype]) for name, a in pointers.items()}
     dims = {a.name: sizes[a.name] for kernel in kernels for a in kernel.arguments if a.kind == "dim"}
-    return {**SCALARS, **dims, **made}
+    grids = {extent: sizes[extent] for kernel in kernels for extent in kernel.launch.grid if isinstance(extent, str)}
+    return {**SCALARS, **grids, **dims, **made}
 
 
 def parameter_bytes(kernel: KernelEntry, given: Mapping[str, Value]) -> tuple[bytes, ...]:

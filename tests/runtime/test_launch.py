@@ -54,7 +54,7 @@ def driver() -> FakeDriver:
 
 def tables() -> ResidentTables:
     """Chunks of 1, 2 and 2 tokens of two sequences: the sizes of tests.runtime.tensors."""
-    return upload(window_tables([1, 4], 2), torch.device("cpu"))
+    return upload(window_tables([1, 4], 2).by_name(), torch.device("cpu"))
 
 
 def chain_tensors() -> dict[str, Value]:
@@ -237,7 +237,7 @@ def test_a_cubin_that_the_driver_refuses(driver: FakeDriver) -> None:
 
 def test_uploaded_tables_are_the_tables() -> None:
     expected = window_tables([0, 15, 200, 0, 64], 64).by_name()
-    held = upload(window_tables([0, 15, 200, 0, 64], 64), torch.device("cpu"))
+    held = upload(window_tables([0, 15, 200, 0, 64], 64).by_name(), torch.device("cpu"))
     assert {name: x.tolist() for name, x in held.tensors.items()} == {name: x.tolist() for name, x in expected.items()}
     held.used_on(0)
 

@@ -26,7 +26,7 @@ from loomgen.passes.lower.names import (
     c_type,
 )
 
-_TILE, _HALF, _STEP = name("tile"), name("half"), name("step")
+_TILE, _HALF, _STEP = name("$tile"), name("$half"), name("$step")
 
 # --------------------------------------------------------------------------- global <-> shared
 
@@ -34,7 +34,7 @@ _TILE, _HALF, _STEP = name("tile"), name("half"), name("step")
 def lower_copy_in(op: plan.CopyIn, context: MapContext) -> list[CStmt]:
     """cp.async of a tile's 16-byte chunks or a vector's words; only a partial window pays for predicates."""
     letters = op.dst.axes
-    target = f"{context.naming.local(op.dst.buffer.name)}_source"
+    target = f"{context.naming.local(op.dst.buffer.name)}$source"
     where = place(op.source.tensor, op.source.coords, op.homes, letters, context, is_store=False)
     base = Declare(type=f"const {c_type(op.source.tensor.dtype)}*", name=target, init=where.base)
     tile_name = context.naming.tile(op.dst)
@@ -57,7 +57,7 @@ def lower_copy_in(op: plan.CopyIn, context: MapContext) -> list[CStmt]:
 def lower_copy_out(op: plan.CopyOut, context: MapContext) -> list[CStmt]:
     """16 bytes a thread from shared to global memory."""
     letters = op.src.axes
-    target = f"{context.naming.local(op.src.buffer.name)}_target"
+    target = f"{context.naming.local(op.src.buffer.name)}$target"
     where = place(op.tensor, op.coords, op.homes, letters, context, is_store=True)
     base = Declare(type=f"{c_type(op.tensor.dtype)}*", name=target, init=where.base)
     pointer = call("reinterpret_cast<u32x4*>", add(name(target), where.varying))

@@ -8,7 +8,7 @@ from loomgen.ir.types import Index
 from loomgen.passes.lower.names import THREAD
 
 CHUNK_BYTES = 16
-_PASS = name("pass")
+_PASS = name("$pass")
 
 
 def deal_elements(letter: Index, threads: int, body: tuple[CStmt, ...]) -> list[CStmt]:
@@ -56,4 +56,4 @@ def _passes(
         return [Branch(cond=in_range, then=inner)] if is_ragged else [Scope(body=inner)]
     if is_ragged:
         body = (Branch(cond=Infix(op="<", a=name(letter.name), b=num(letter.extent)), then=body),)
-    return [For(var="pass", begin=num(0), end=num(n_passes), unroll=True, body=(binding, *declared, *body))]
+    return [For(var="$pass", begin=num(0), end=num(n_passes), unroll=True, body=(binding, *declared, *body))]

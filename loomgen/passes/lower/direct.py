@@ -43,7 +43,7 @@ def lower_load_strip(op: plan.LoadStrip, context: MapContext) -> list[CStmt]:
     """A thread's columns of each of its rows, up to 16 bytes at a time; zeros for a row that does not exist."""
     walk_, array = StripWalk(strip=op.dst.layout), context.naming.local(op.dst.name)
     rows, cols = op.dst.layout.rows, op.dst.layout.cols
-    source = f"{array}_source"
+    source = f"{array}$source"
     where = place(op.source.tensor, op.source.coords, op.homes, (rows, cols), context, is_store=False)
     base = Declare(type=f"const {c_type(op.source.tensor.dtype)}*", name=source, init=where.base)
     body: list[CStmt] = []
@@ -53,7 +53,7 @@ def lower_load_strip(op: plan.LoadStrip, context: MapContext) -> list[CStmt]:
         load: CExpr = call("ld_global", call(f"reinterpret_cast<const {vector}*>", pointer))
         if where.guard is not None:
             load = Ternary(cond=where.guard, then=load, orelse=Braces(items=(), type=vector))
-        words = f"words{at}" if at else "words"
+        words = f"$words{at}" if at else "$words"
         body.append(Declare(type=f"const {vector}", name=words, init=load))
         for n in range(n_words):
             word = name(f"{words}.{_FIELDS[n]}" if n_words > 1 else words)
@@ -79,7 +79,7 @@ def _store_strip(op: plan.StoreDirect, tile_: StripTile, where: Address, context
     stores: list[CStmt] = []
     for at, n_words in _chunks(tile_):
         vector = _VECTORS[n_words]
-        pointer = add(add(name(f"{array}_target"), where.varying), num(at * 4 // tile_.dtype.n_bytes))
+        pointer = add(add(name(f"{array}$target"), where.varying), num(at * 4 // tile_.dtype.n_bytes))
         words: list[CExpr] = [
             Element(array=array, subscripts=(name(walk_.row_var), num(at + n))) for n in range(n_words)
         ]
@@ -103,7 +103,7 @@ def lower_store_direct(op: plan.StoreDirect, context: MapContext) -> list[CStmt]
     array = context.naming.local(op.src.name)
     rows, cols = op.src.layout.rows, op.src.layout.cols
     where = place(op.tensor, op.coords, op.homes, (rows, cols), context, is_store=True)
-    base = Declare(type=f"{c_type(op.tensor.dtype)}*", name=f"{array}_target", init=where.base)
+    base = Declare(type=f"{c_type(op.tensor.dtype)}*", name=f"{array}$target", init=where.base)
     is_wide = _is_contiguous(op, cols) and op.src.dtype.is_float
     if isinstance(op.src, StripTile) and is_wide:
         return [base, *_store_strip(op, op.src, where, context)]
@@ -127,7 +127,7 @@ def _is_contiguous(op: plan.StoreDirect, cols: Index) -> bool:
 
 
 def _pair_store(op: plan.StoreDirect, walk_: Walk, where: Address, array: str) -> tuple[CStmt, ...]:
-    pointer = add(name(f"{array}_target"), where.varying)
+    pointer = add(name(f"{array}$target"), where.varying)
     if op.src.dtype.is_half:
         pair: CExpr = Element(array=array, subscripts=walk_.place(op.src.dtype, 0))
         target = call("reinterpret_cast<uint32_t*>", pointer)
@@ -148,7 +148,7 @@ def _single_stores(op: plan.StoreDirect, walk_: Walk, context: MapContext) -> tu
         value = element(walk_, array, op.src.dtype, second)
         if op.src.dtype.is_half:
             value = call(NARROW[op.src.dtype], value)
-        stores.append(Do(call=call("st_global", add(name(f"{array}_target"), where.varying), value)))
+        stores.append(Do(call=call("st_global", add(name(f"{array}$target"), where.varying), value)))
         guards.append(where.guard)
     if guards[0] == guards[1]:
         return _guarded(guards[0], *stores)

@@ -25,7 +25,7 @@ from loomgen.passes.lower.layouts import FragmentWalk, Walk, element, first_col,
 from loomgen.passes.lower.maps import MapContext
 from loomgen.passes.lower.names import LANE_COL, LANE_ROW, PAIR_COL, PAIR_ROW, PART, c_type, slab_row
 
-_STEP = name("step")
+_STEP = name("$step")
 
 # --------------------------------------------------------------------------- fragments
 
@@ -118,18 +118,18 @@ def _block_address(tile_name: str, ref: SharedRef, fragment: Fragment, context: 
 
 
 def _steps(fragment: Fragment, body: tuple[CStmt, ...]) -> CStmt:
-    return For(var="step", begin=num(0), end=num(fragment.tiles // 2), unroll=True, body=body)
+    return For(var="$step", begin=num(0), end=num(fragment.tiles // 2), unroll=True, body=body)
 
 
 def lower_move(op: plan.Move, context: MapContext) -> list[CStmt]:
     n_outer, n_inner = walk_of(op.dst.layout, context.team).extents(op.dst.dtype)
     target, source = (
-        Element(array=context.naming.local(side.name), subscripts=(name("outer"), name("inner")))
+        Element(array=context.naming.local(side.name), subscripts=(name("$outer"), name("$inner")))
         for side in (op.dst, op.src)
     )
     body = Assign(target=target, value=source)
-    inner = For(var="inner", begin=num(0), end=num(n_inner), unroll=True, body=(body,))
-    return [For(var="outer", begin=num(0), end=num(n_outer), unroll=True, body=(inner,))]
+    inner = For(var="$inner", begin=num(0), end=num(n_inner), unroll=True, body=(body,))
+    return [For(var="$outer", begin=num(0), end=num(n_outer), unroll=True, body=(inner,))]
 
 
 def lower_store_rows(op: plan.StoreRows, context: MapContext) -> list[CStmt]:

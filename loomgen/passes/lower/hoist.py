@@ -69,10 +69,10 @@ class _Collector:
     def _name(self, expr: Expr, kind: str) -> str:
         if isinstance(expr, TileRead) and len(expr.subs) == 1:
             sub = expr.subs[0]
-            name = f"{expr.value.name}_{sub.offset if sub.index is None else sub.index.name}"
+            name = f"{expr.value.name}${sub.offset if sub.index is None else sub.index.name}"
         else:
             letter = {"uniform": "all", "row": self.rows.name, "col": self.cols.name}[kind]
-            name = f"{self.prefix}_{letter}"
+            name = f"{self.prefix}${letter}"
         unique, count = name, 2
         while unique in self.names:
             unique, count = f"{name}{count}", count + 1

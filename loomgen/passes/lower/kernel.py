@@ -30,28 +30,31 @@ from loomgen.ir.device import (
 from loomgen.ir.plan import Leaf, Plan, PlanOp, RegisterTile, Scope, SharedBuffer, SharedLayout, SharedRef, StripTile
 from loomgen.ir.tile import Window
 from loomgen.ir.types import DType
+from loomgen.passes.lower.identifiers import with_identifiers
 from loomgen.passes.lower.layouts import walk_of
 from loomgen.passes.lower.leaf import lower_leaf
 from loomgen.passes.lower.maps import MapContext
-from loomgen.passes.lower.names import Naming, c_type
+from loomgen.passes.lower.names import THREAD, WARP, Naming, c_type
 from loomgen.passes.lower.prologue import prologue, role_thread
 from loomgen.passes.lower.roles import arm_registers, rings_of, turn_rings
 from loomgen.passes.lower.windows import WindowNames, WindowScope, grid_window, loop_window
 from loomgen.passes.role_arms import arms
+from loomgen.passes.stage_names import own_names, stage_names
 from loomgen.passes.trace import leaves
 from loomgen.target.registers import launch_registers
 
 
-def lower_body(program: tile.Program, the_plan: Plan, layout: SharedLayout, taken: frozenset[str]) -> tuple[CStmt, ...]:
-    """The statements between the kernel's braces; ``taken`` are the names of its arguments."""
-    naming = Naming(taken=taken | {axis.name for axis in program.grid} | {index.name for index in program.indices})
+def lower_body(program: tile.Program, the_plan: Plan, layout: SharedLayout) -> tuple[CStmt, ...]:
+    """The statements between the kernel's braces."""
+    naming = Naming(taken=own_names(program))
     windows = WindowScope()
     for axis in program.grid:
         if axis.window is not None:
             windows = windows.with_window(axis.window.name, grid_window(axis.window))
     context = MapContext(team=the_plan.team, windows=windows, naming=naming, block_barrier=call("sync_block"))
     work = _Block(context=context).statements(the_plan.body)
-    return (*prologue(program.grid, the_plan.team, layout, naming, has_roles=bool(arms(the_plan))), *work)
+    body = (*prologue(program.grid, the_plan.team, layout, naming, has_roles=bool(arms(the_plan))), *work)
+    return with_identifiers(body, stage_names(program))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +123,7 @@ class _Block:
         arms = list(zip(op.arms, bodies, strict=True))
         last: tuple[CStmt, ...] = arms[-1][1]
         for arm, body in reversed(arms[:-1]):
-            is_its = Infix(op="<", a=name("warp"), b=num(arm.first_warp + arm.team.warps))
+            is_its = Infix(op="<", a=WARP, b=num(arm.first_warp + arm.team.warps))
             last = (Branch(cond=is_its, then=body, orelse=last),)
         return last[0] if len(last) == 1 else device.Scope(body=last)
 
@@ -130,7 +133,7 @@ class _Block:
         context = replace(self.context, team=arm.team, block_barrier=meet, rings=rings_of(arm.body))
         work = tuple(_Block(context=context).statements(arm.body))
         if arm.is_single:
-            work = (Branch(cond=Infix(op="==", a=name("thread"), b=num(0)), then=work),)
+            work = (Branch(cond=Infix(op="==", a=THREAD, b=num(0)), then=work),)
         head = Comment(text=f"role {arm.name}: warps {arm.first_warp} .. {arm.first_warp + arm.team.warps - 1}")
         registers = arm_registers(arm, launch_registers(n_threads))
         return (head, *registers, *role_thread(arm.team, arm.first_warp), Blank(), *work)
@@ -149,8 +152,8 @@ class _Block:
         rounded = Infix(op="/", a=add(length, num(window.extent - 1)), b=num(window.extent))
         first = call("ld_global", add(name("seq_chunk_start"), name(window.parent or "")))
         return [
-            Declare(type="const int", name=f"{window.name}_count", init=rounded),
-            Declare(type="const int", name=f"{window.name}_first", init=first),
+            Declare(type="const int", name=f"{window.name}$count", init=rounded),
+            Declare(type="const int", name=f"{window.name}$first", init=first),
         ]
 
     def _bind(self, window: Window, prefix: str, iteration: CExpr) -> tuple[MapContext, list[CStmt]]:
@@ -160,20 +163,20 @@ class _Block:
         left = parent.length if names.pos == num(0) else Infix(op="-", a=parent.length, b=names.pos)
         length = Ternary(cond=Infix(op="<", a=left, b=num(window.extent)), then=left, orelse=num(window.extent))
         variables: list[CStmt] = [
-            Declare(type="const int", name=f"{prefix}_start", init=add(parent.start, names.pos)),
-            Declare(type="const int", name=f"{prefix}_len", init=length),
+            Declare(type="const int", name=f"{prefix}$start", init=add(parent.start, names.pos)),
+            Declare(type="const int", name=f"{prefix}$len", init=length),
         ]
         return replace(self.context, windows=self.context.windows.with_window(window.name, names)), variables
 
     def _chunk_loop(self, op: plan.ChunkLoop) -> CStmt:
-        iteration = f"{op.window.name}_it"
+        iteration = f"{op.window.name}$it"
         context, variables = self._bind(op.window, op.window.name, name(iteration))
         body = (
             *variables,
             *self._slots(_rings(op.body), name(iteration), 0),
             *_Block(context=context, declared=self.declared).statements(op.body),
         )
-        return For(var=iteration, begin=num(0), end=name(f"{op.window.name}_count"), unroll=False, body=body)
+        return For(var=iteration, begin=num(0), end=name(f"{op.window.name}$count"), unroll=False, body=body)
 
     def _slots(self, rings: list[SharedBuffer], iteration: CExpr, ahead: int) -> list[CStmt]:
         """The rings' tiles of an iteration."""
@@ -188,21 +191,21 @@ class _Block:
     def _preload(self, op: plan.Preload) -> list[CStmt]:
         """The first iterations' copies, one group an iteration whether it exists or not."""
         is_single = op.count == 1
-        at = num(0) if is_single else name(f"{op.window.name}_it")
+        at = num(0) if is_single else name(f"{op.window.name}$it")
         context, variables = self._bind(op.window, op.window.name, at)
         copies = self._copies(op.copies, context, variables, at, 0)
-        exists = Branch(cond=Infix(op="<", a=at, b=name(f"{op.window.name}_count")), then=tuple(copies))
+        exists = Branch(cond=Infix(op="<", a=at, b=name(f"{op.window.name}$count")), then=tuple(copies))
         body = (exists, Do(call=call("cp_async_commit")))
         if is_single:
             return list(body)
-        return [For(var=f"{op.window.name}_it", begin=num(0), end=num(op.count), unroll=True, body=body)]
+        return [For(var=f"{op.window.name}$it", begin=num(0), end=num(op.count), unroll=True, body=body)]
 
     def _prefetch(self, op: plan.Prefetch) -> list[CStmt]:
-        count = name(f"{op.window.name}_count")
-        context, variables = self._bind(op.window, "next", name("next_it"))
-        later = Declare(type="const int", name="next_it", init=add(name(f"{op.window.name}_it"), num(op.ahead)))
-        copies = self._copies(op.copies, context, variables, name("next_it"), op.ahead)
-        return [later, Branch(cond=Infix(op="<", a=name("next_it"), b=count), then=tuple(copies))]
+        count = name(f"{op.window.name}$count")
+        context, variables = self._bind(op.window, "$next", name("$next_it"))
+        later = Declare(type="const int", name="$next_it", init=add(name(f"{op.window.name}$it"), num(op.ahead)))
+        copies = self._copies(op.copies, context, variables, name("$next_it"), op.ahead)
+        return [later, Branch(cond=Infix(op="<", a=name("$next_it"), b=count), then=tuple(copies))]
 
     def _copies(
         self, copies: tuple[plan.CopyIn, ...], context: MapContext, variables: list[CStmt], at: CExpr, ahead: int

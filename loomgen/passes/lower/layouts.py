@@ -92,8 +92,8 @@ class FragmentWalk:
 
     fragment: Fragment
     team: Team
-    col_var: str = "tile"
-    row_var: str = "half"
+    col_var: str = "$tile"
+    row_var: str = "$half"
     n_rows: int = 2
 
     @property
@@ -139,8 +139,8 @@ class StripWalk:
     """Pairs of a thread's neighbouring columns, and its rows, one a pass."""
 
     strip: Strip
-    col_var: str = "pair"
-    row_var: str = "pass"
+    col_var: str = "$pair"
+    row_var: str = "$pass"
 
     @property
     def n_cols(self) -> int:

@@ -1,4 +1,4 @@
-"""Names in device code: what a thread is called, which names are taken, C types."""
+"""Names in device code: the marks of its own, C types."""
 
 from __future__ import annotations
 
@@ -8,38 +8,16 @@ from loomgen.ir.device import CExpr, add, mul, name, num
 from loomgen.ir.plan import SharedBuffer, SharedRef
 from loomgen.ir.types import DType
 
-THREAD, LANE, WARP, SLAB, PART = (name(text) for text in ("thread", "lane", "warp", "slab", "part"))
-ROW, COL = name("row"), name("col")
-"""This thread's first row of a fragment, and its first column inside an 8-column tile."""
-LANE_ROW, LANE_COL = name("lane_row"), name("lane_col")
-"""The 16-byte row of a 16x16 block that a lane addresses, blocks of matrices in column order."""
-PAIR_ROW, PAIR_COL = name("pair_row"), name("pair_col")
-"""The same with the two middle 8x8 matrices swapped."""
+MARK = "$"
+"""Names of the generated code's own have it, and no name of a stage: ``$slab``, ``kc$next``."""
 
-RESERVED = frozenset(
-    [
-        "thread",
-        "lane",
-        "warp",
-        "slab",
-        "part",
-        "row",
-        "col",
-        "lane_row",
-        "lane_col",
-        "pair_row",
-        "pair_col",
-        "smem",
-        "block",
-        "tile",
-        "step",
-        "pass",
-        "half",
-        "pair",
-        "out",
-    ]
-)
-"""Names of the generated code itself; a value of the spec that is called so gets a suffix."""
+THREAD, LANE, WARP, SLAB, PART = (name(text) for text in ("$thread", "$lane", "$warp", "$slab", "$part"))
+ROW, COL = name("$row"), name("$col")
+"""This thread's first row of a fragment, and its first column inside an 8-column tile."""
+LANE_ROW, LANE_COL = name("$lane_row"), name("$lane_col")
+"""The 16-byte row of a 16x16 block that a lane addresses, blocks of matrices in column order."""
+PAIR_ROW, PAIR_COL = name("$pair_row"), name("$pair_col")
+"""The same with the two middle 8x8 matrices swapped."""
 
 _C_TYPES = {
     DType.F32: "float",
@@ -66,21 +44,21 @@ def tile_type(buffer: SharedBuffer) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
-    """Names of arrays and tiles: the spec's, with a suffix where an argument or the code itself has that name."""
+    """Names of arrays and tiles: the plan's, with a suffix where an argument or a letter has that name."""
 
     taken: frozenset[str]
 
     def local(self, text: str) -> str:
-        return f"{text}_tile" if text in self.taken or text in RESERVED else text
+        return f"{text}{MARK}tile" if text in self.taken else text
 
     def tile(self, ref: SharedRef) -> str:
         """The variable of a tile in shared memory: of the current slot, or of the one that is being filled."""
         local = self.local(ref.buffer.name)
-        return f"{local}_next" if ref.ahead else local
+        return f"{local}$next" if ref.ahead else local
 
     def ring(self, text: str) -> str:
         """The variable of all slots of a ring."""
-        return f"{text}_ring"
+        return f"{text}$ring"
 
 
 def slab_row(row: CExpr) -> CExpr:

@@ -39,7 +39,7 @@ from loomgen.passes.lower.names import (
     WARP,
 )
 
-_TILE, _STEP = name("tile"), name("step")
+_TILE, _STEP = name("$tile"), name("$step")
 _ZERO = Literal(text="0.0f")
 
 
@@ -56,29 +56,29 @@ def lower_mma(op: plan.Mma, context: MapContext) -> list[CStmt]:
         is_other = Infix(op="!=", a=PART, b=num(0))
         out.append(Branch(cond=is_other, then=tuple(clear(local, op.acc.fragment.tiles))))
     for part in range(op.parts):
-        acc = local if part == 0 else f"{local}_part{part}"
+        acc = local if part == 0 else f"{local}$part{part}"
         if part:
             out.append(DeclareArray(type="float", name=acc, extents=(op.acc.fragment.tiles, 4), init=Braces(items=())))
         begin, end = num(part * per_part), num((part + 1) * per_part)
         body = tuple(_step(op, acc, context))
-        out.append(For(var="step", begin=begin, end=end, unroll=True, body=body))
+        out.append(For(var="$step", begin=begin, end=end, unroll=True, body=body))
     for part in range(1, op.parts):
-        out += _accumulate(local, f"{local}_part{part}", op.acc.fragment.tiles)
+        out += _accumulate(local, f"{local}$part{part}", op.acc.fragment.tiles)
     return out
 
 
 def clear(array: str, n_tiles: int) -> list[CStmt]:
     """Zeros in an accumulator."""
-    zero = Assign(target=Element(array=array, subscripts=(_TILE, name("pair"))), value=_ZERO)
-    inner = For(var="pair", begin=num(0), end=num(4), unroll=True, body=(zero,))
-    return [For(var="tile", begin=num(0), end=num(n_tiles), unroll=True, body=(inner,))]
+    zero = Assign(target=Element(array=array, subscripts=(_TILE, name("$pair"))), value=_ZERO)
+    inner = For(var="$pair", begin=num(0), end=num(4), unroll=True, body=(zero,))
+    return [For(var="$tile", begin=num(0), end=num(n_tiles), unroll=True, body=(inner,))]
 
 
 def _accumulate(target: str, source: str, n_tiles: int) -> list[CStmt]:
-    to, of = (Element(array=array, subscripts=(_TILE, name("pair"))) for array in (target, source))
+    to, of = (Element(array=array, subscripts=(_TILE, name("$pair"))) for array in (target, source))
     body = Assign(target=to, value=Infix(op="+", a=to, b=of))
-    inner = For(var="pair", begin=num(0), end=num(4), unroll=True, body=(body,))
-    return [For(var="tile", begin=num(0), end=num(n_tiles), unroll=True, body=(inner,))]
+    inner = For(var="$pair", begin=num(0), end=num(4), unroll=True, body=(body,))
+    return [For(var="$tile", begin=num(0), end=num(n_tiles), unroll=True, body=(inner,))]
 
 
 def _step(op: plan.Mma, acc: str, context: MapContext) -> list[CStmt]:
@@ -101,14 +101,14 @@ def _half_columns(op: plan.Mma, acc: str, context: MapContext) -> CStmt:
     mma = "mma_m16n8k16_bf16" if op.a.dtype is DType.BF16 else "mma_m16n8k16_f16"
     a = Element(array=context.naming.local(op.a.name), subscripts=(_STEP,))
     body: list[CStmt] = [
-        DeclareArray(type="uint32_t", name="b", extents=(4,)),
-        Do(call=call(function, name("b"), at)),
+        DeclareArray(type="uint32_t", name="$b", extents=(4,)),
+        Do(call=call(function, name("$b"), at)),
     ]
     for odd in (0, 1):
         c = Element(array=acc, subscripts=(add(mul(num(2), _TILE), num(odd)),))
-        b0, b1 = (Element(array="b", subscripts=(num(2 * odd + n),)) for n in (0, 1))
+        b0, b1 = (Element(array="$b", subscripts=(num(2 * odd + n),)) for n in (0, 1))
         body.append(Do(call=call(mma, c, a, b0, b1)))
-    return For(var="tile", begin=num(0), end=num(n_tiles // 2), unroll=True, body=tuple(body))
+    return For(var="$tile", begin=num(0), end=num(n_tiles // 2), unroll=True, body=tuple(body))
 
 
 def _tf32_columns(op: plan.Mma, acc: str, context: MapContext) -> CStmt:
@@ -123,12 +123,12 @@ def _tf32_columns(op: plan.Mma, acc: str, context: MapContext) -> CStmt:
             operands.append(call("to_bits", load))
     else:
         load = call("ld_shared<f32x2>", _at(op, context, cols, over))
-        body.append(Declare(type="const f32x2", name="b", init=load))
-        operands = [call("to_bits", name("b.x")), call("to_bits", name("b.y"))]
+        body.append(Declare(type="const f32x2", name="$b", init=load))
+        operands = [call("to_bits", name("$b.x")), call("to_bits", name("$b.y"))]
     a = Element(array=context.naming.local(op.a.name), subscripts=(_STEP,))
     c = Element(array=acc, subscripts=(_TILE,))
     body.append(Do(call=call("mma_m16n8k8_tf32", c, a, *operands)))
-    return For(var="tile", begin=num(0), end=num(op.acc.fragment.tiles), unroll=True, body=tuple(body))
+    return For(var="$tile", begin=num(0), end=num(op.acc.fragment.tiles), unroll=True, body=tuple(body))
 
 
 def _at(op: plan.Mma, context: MapContext, row: CExpr, col: CExpr) -> CExpr:
@@ -142,22 +142,22 @@ def lower_exchange_write(op: plan.ExchangeWrite, context: MapContext) -> list[CS
     array, n_tiles = context.naming.local(op.src.name), op.src.fragment.tiles
     values = tuple(Element(array=array, subscripts=(_TILE, num(n))) for n in range(4))
     store = call("st_shared", _scratch(op.scratch, WARP, n_tiles, context), Braces(items=values, type="f32x4"))
-    return [For(var="tile", begin=num(0), end=num(n_tiles), unroll=True, body=(Do(call=store),))]
+    return [For(var="$tile", begin=num(0), end=num(n_tiles), unroll=True, body=(Do(call=store),))]
 
 
 def lower_exchange_read(op: plan.ExchangeRead, context: MapContext) -> list[CStmt]:
     """Two parts: the sum of two numbers does not depend on their order, so both partners get the same bits."""
     array, n_tiles = context.naming.local(op.dst.name), op.dst.fragment.tiles
     partner = add(mul(Infix(op="-", a=num(1), b=PART), num(context.team.slabs)), SLAB)
-    load = call("ld_shared<f32x4>", _scratch(op.scratch, name("partner"), n_tiles, context))
+    load = call("ld_shared<f32x4>", _scratch(op.scratch, name("$partner"), n_tiles, context))
     adds: list[CStmt] = []
     for n, field in enumerate("xyzw"):
         to = Element(array=array, subscripts=(_TILE, num(n)))
-        adds.append(Assign(target=to, value=Infix(op="+", a=to, b=name(f"other.{field}"))))
-    body = (Declare(type="const f32x4", name="other", init=load), *adds)
+        adds.append(Assign(target=to, value=Infix(op="+", a=to, b=name(f"$other.{field}"))))
+    body = (Declare(type="const f32x4", name="$other", init=load), *adds)
     return [
-        Declare(type="const int", name="partner", init=partner),
-        For(var="tile", begin=num(0), end=num(n_tiles), unroll=True, body=body),
+        Declare(type="const int", name="$partner", init=partner),
+        For(var="$tile", begin=num(0), end=num(n_tiles), unroll=True, body=body),
     ]
 
 

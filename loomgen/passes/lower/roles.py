@@ -31,7 +31,7 @@ from loomgen.passes.lower.names import LANE, SLAB, THREAD, c_type
 from loomgen.passes.lower.products import clear
 from loomgen.passes.trace import leaves
 
-_PANEL, _STEP = name("panel"), name("step")
+_PANEL, _STEP = name("$panel"), name("$step")
 _MMA_DEPTH = 16
 _WARPGROUP_WARPS = 4
 _WARPGROUP_ROWS = 64
@@ -53,10 +53,10 @@ def turn_rings(loop: plan.RangeLoop, context: MapContext) -> list[CStmt]:
     for ring in rings_of(loop.body):
         turn = Infix(op="/", a=use, b=num(ring.slots))
         slot, phase = Infix(op="%", a=use, b=num(ring.slots)), Infix(op="%", a=turn, b=num(2))
-        out.append(Declare(type="const int", name=f"{ring.name}_slot", init=slot))
-        out.append(Declare(type="const int", name=f"{ring.name}_phase", init=phase))
+        out.append(Declare(type="const int", name=f"{ring.name}$slot", init=slot))
+        out.append(Declare(type="const int", name=f"{ring.name}$phase", init=phase))
         for buffer in ring.buffers:
-            at = call(f"{context.naming.ring(buffer.name)}.at_slot", name(f"{ring.name}_slot"))
+            at = call(f"{context.naming.ring(buffer.name)}.at_slot", name(f"{ring.name}$slot"))
             tile_name = context.naming.tile(SharedRef(buffer=buffer, axes=()))
             out.append(Declare(type="const auto", name=tile_name, init=at))
     return out
@@ -64,20 +64,20 @@ def turn_rings(loop: plan.RangeLoop, context: MapContext) -> list[CStmt]:
 
 def barrier_ring(ring: Ring, end: RingEnd) -> str:
     """The variable of a ring's full or empty barriers."""
-    return f"{ring.name}_{end.value}"
+    return f"{ring.name}${end.value}"
 
 
 def initialise(rings: Iterable[Ring]) -> list[CStmt]:
     """One thread sets the barriers up, before any role waits at one."""
     inits: list[CStmt] = []
-    slot = name("slot")
+    slot = name("$slot")
     for ring in rings:
         arrivals = {RingEnd.FULL: 1, RingEnd.EMPTY: ring.releases}
         body = tuple(
             Do(call=call("mbarrier_init", call(f"{barrier_ring(ring, end)}.at", slot), num(arrivals[end])))
             for end in RingEnd
         )
-        inits.append(For(var="slot", begin=num(0), end=num(ring.slots), unroll=True, body=body))
+        inits.append(For(var="$slot", begin=num(0), end=num(ring.slots), unroll=True, body=body))
     if not inits:
         return []
     inits.append(Do(call=call("mbarrier_init_fence")))
@@ -88,7 +88,7 @@ def initialise(rings: Iterable[Ring]) -> list[CStmt]:
 
 def lower_ring_wait(op: plan.RingWait, context: MapContext) -> list[CStmt]:
     """A slot's barrier is in the phase of its use when it is full, and was in the one before when it was emptied."""
-    phase: CExpr = name(f"{op.ring.name}_phase")
+    phase: CExpr = name(f"{op.ring.name}$phase")
     if op.end is RingEnd.EMPTY:
         phase = Infix(op="-", a=num(1), b=phase)
     return [Do(call=call("mbarrier_wait", _barrier(op.ring, op.end), phase), remark=op.reason)]
@@ -104,7 +104,7 @@ def lower_ring_release(op: plan.RingRelease, context: MapContext) -> list[CStmt]
 
 
 def _barrier(ring: Ring, end: RingEnd) -> CExpr:
-    return call(f"{barrier_ring(ring, end)}.at", name(f"{ring.name}_slot"))
+    return call(f"{barrier_ring(ring, end)}.at", name(f"{ring.name}$slot"))
 
 
 # --------------------------------------------------------------------------- boxes
@@ -145,7 +145,7 @@ def _panels(ref: SharedRef, context: MapContext, move: Callable[[CExpr, CExpr], 
     if buffer.panels == 1:
         return [Do(call=move(name(tile_name), num(0)))]
     body = Do(call=move(call(f"{tile_name}.panel", _PANEL), mul(num(buffer.panel_cols), _PANEL)))
-    return [For(var="panel", begin=num(0), end=num(buffer.panels), unroll=True, body=(body,))]
+    return [For(var="$panel", begin=num(0), end=num(buffer.panels), unroll=True, body=(body,))]
 
 
 # --------------------------------------------------------------------------- products
@@ -162,7 +162,7 @@ def lower_warpgroup_mma(op: plan.WarpgroupMma, context: MapContext) -> list[CStm
     return [
         *([] if op.seeded else clear(acc, op.acc.fragment.tiles)),
         Do(call=call("wgmma_fence")),
-        For(var="step", begin=num(0), end=num(n_steps), unroll=True, body=(product,)),
+        For(var="$step", begin=num(0), end=num(n_steps), unroll=True, body=(product,)),
         Do(call=call("wgmma_commit")),
     ]
 

@@ -35,7 +35,7 @@ from loomgen.passes.lower.expressions import PACK, ExprLowering
 from loomgen.passes.lower.hoist import hoist
 from loomgen.passes.lower.maps import MapContext
 
-_PAIR = name("pair")
+_PAIR = name("$pair")
 _PAIRS_PER_CHUNK = 4
 
 
@@ -58,16 +58,16 @@ def _vector(op: plan.MapShared, context: MapContext) -> list[CStmt]:
 def lower_scan(op: plan.ScanVector, context: MapContext) -> list[CStmt]:
     """Thread t adds, in order, the elements up to t; for a suffix, from the last one down to t."""
     letter = op.dst.axes[0]
-    step, last = name("step"), num(letter.extent - 1)
+    step, last = name("$step"), num(letter.extent - 1)
     is_prefix = op.op is ScanOp.CUMSUM
     at = step if is_prefix else Infix(op="-", a=last, b=step)
     counts = Infix(op="<=" if is_prefix else ">=", a=at, b=name(letter.name))
     load = call("ld_shared<float>", call(f"{context.naming.tile(op.src)}.at", num(0), at))
-    total = name("total")
+    total = name("$total")
     add_up = Branch(cond=counts, then=(Assign(target=total, value=Infix(op="+", a=total, b=load)),))
-    loop = For(var="step", begin=num(0), end=num(letter.extent), unroll=True, body=(add_up,))
+    loop = For(var="$step", begin=num(0), end=num(letter.extent), unroll=True, body=(add_up,))
     target = call(f"{context.naming.tile(op.dst)}.at", num(0), name(letter.name))
-    start = Declare(type="float", name="total", init=Literal(text="-0.0f"))
+    start = Declare(type="float", name="$total", init=Literal(text="-0.0f"))
     body = (start, loop, Do(call=call("st_shared", target, total)))
     return deal_elements(letter, context.team.threads, body)
 
@@ -84,7 +84,7 @@ def _chunks(op: plan.MapShared, context: MapContext) -> list[CStmt]:
         body.append(Declare(type="const float", name=text, init=replace(at_row, hoisted=dict(known)).as_float(expr)))
         known[expr] = name(text)
     arrays = {
-        value: f"{context.naming.local(value)}_pairs"
+        value: f"{context.naming.local(value)}$pairs"
         for value, home in op.homes
         if isinstance(home, SharedRef) and home.buffer.dtype.is_half and chunk_letters(op, value, home) == op.dst.axes
     }
@@ -92,17 +92,17 @@ def _chunks(op: plan.MapShared, context: MapContext) -> list[CStmt]:
         if value in arrays and isinstance(home, SharedRef):
             body += _load_chunk(context.naming.tile(home), arrays[value], row, col)
     values = [replace(_in_chunk(op, context, arrays, second), hoisted=known).unrounded(op.expr) for second in (0, 1)]
-    packed = Assign(target=Element(array="out", subscripts=(_PAIR,)), value=call(PACK[op.value.dtype], *values))
-    body.append(DeclareArray(type="uint32_t", name="out", extents=(_PAIRS_PER_CHUNK,)))
-    body.append(For(var="pair", begin=num(0), end=num(_PAIRS_PER_CHUNK), unroll=True, body=(packed,)))
-    words = tuple(Element(array="out", subscripts=(num(n),)) for n in range(_PAIRS_PER_CHUNK))
+    packed = Assign(target=Element(array="$out", subscripts=(_PAIR,)), value=call(PACK[op.value.dtype], *values))
+    body.append(DeclareArray(type="uint32_t", name="$out", extents=(_PAIRS_PER_CHUNK,)))
+    body.append(For(var="$pair", begin=num(0), end=num(_PAIRS_PER_CHUNK), unroll=True, body=(packed,)))
+    words = tuple(Element(array="$out", subscripts=(num(n),)) for n in range(_PAIRS_PER_CHUNK))
     target = call(f"{context.naming.tile(op.dst)}.at", row, col)
     body.append(Do(call=call("st_shared", target, Braces(items=words, type="u32x4"))))
     return deal_chunks(rows, cols, op.dst.buffer, context.team.threads, tuple(body))
 
 
 def _load_chunk(tile: str, array: str, row: CExpr, col: CExpr) -> list[CStmt]:
-    words = array.removesuffix("_pairs") + "_chunk"
+    words = array.removesuffix("$pairs") + "$chunk"
     load = call("ld_shared<u32x4>", call(f"{tile}.at", row, col))
     parts = Braces(items=tuple(name(f"{words}.{part}") for part in "xyzw"))
     return [

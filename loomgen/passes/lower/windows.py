@@ -47,7 +47,7 @@ def grid_window(window: Window) -> WindowNames:
     if window.kind is WindowKind.BLOCK:
         start = mul(num(window.extent), ordinal)
         return WindowNames(start=start, length=num(window.extent), ordinal=ordinal, pos=start, parent_len=None)
-    start, length = name(f"{window.name}_start"), name(f"{window.name}_len")
+    start, length = name(f"{window.name}$start"), name(f"{window.name}$len")
     return WindowNames(start=start, length=length, ordinal=ordinal, pos=num(0), parent_len=None)
 
 
@@ -56,9 +56,9 @@ def loop_window(window: Window, parent: WindowNames, prefix: str, iteration: CEx
     from the sequence's first chunk, ``<window>_first``.
     """
     return WindowNames(
-        start=name(f"{prefix}_start"),
-        length=name(f"{prefix}_len"),
-        ordinal=add(name(f"{window.name}_first"), iteration),
+        start=name(f"{prefix}$start"),
+        length=name(f"{prefix}$len"),
+        ordinal=add(name(f"{window.name}$first"), iteration),
         pos=mul(num(window.extent), iteration),
         parent_len=parent.length,
     )

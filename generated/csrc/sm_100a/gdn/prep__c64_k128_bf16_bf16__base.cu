@@ -83,9 +83,9 @@ prep__c64_k128_bf16_bf16__base(
             const int i = thread;
             float total = -0.0f;
             LOOM_UNROLL
-            for (int step = 0; step < 64; ++step) {
-                if (step <= i) {
-                    total = total + ld_shared<float>(G_tile_terms.at(0, step));
+            for (int step2 = 0; step2 < 64; ++step2) {
+                if (step2 <= i) {
+                    total = total + ld_shared<float>(G_tile_terms.at(0, step2));
                 }
             }
             st_shared(G_tile.at(0, i), total);

@@ -218,10 +218,10 @@ ssd_chunk__c64_k64_v64_bf16__base(
         for (int step = 0; step < 4; ++step) {
             LOOM_UNROLL
             for (int tile = 0; tile < 4; ++tile) {
-                uint32_t b[4];
-                ldmatrix_x4(b, bc.at(16 * tile + pair_row, 16 * step + pair_col));
-                mma_m16n8k16_bf16(P_mm[2 * tile], ct_id[step], b[0], b[1]);
-                mma_m16n8k16_bf16(P_mm[2 * tile + 1], ct_id[step], b[2], b[3]);
+                uint32_t b2[4];
+                ldmatrix_x4(b2, bc.at(16 * tile + pair_row, 16 * step + pair_col));
+                mma_m16n8k16_bf16(P_mm[2 * tile], ct_id[step], b2[0], b2[1]);
+                mma_m16n8k16_bf16(P_mm[2 * tile + 1], ct_id[step], b2[2], b2[3]);
             }
         }
         sync_block();  // write g -> read g
@@ -261,10 +261,10 @@ ssd_chunk__c64_k64_v64_bf16__base(
         for (int step = 0; step < 4; ++step) {
             LOOM_UNROLL
             for (int tile = 0; tile < 4; ++tile) {
-                uint32_t b[4];
-                ldmatrix_x4(b, Sb_smem.at(16 * tile + pair_row, 16 * step + pair_col));
-                mma_m16n8k16_bf16(inter_mm[2 * tile], ct_id[step], b[0], b[1]);
-                mma_m16n8k16_bf16(inter_mm[2 * tile + 1], ct_id[step], b[2], b[3]);
+                uint32_t b2[4];
+                ldmatrix_x4(b2, Sb_smem.at(16 * tile + pair_row, 16 * step + pair_col));
+                mma_m16n8k16_bf16(inter_mm[2 * tile], ct_id[step], b2[0], b2[1]);
+                mma_m16n8k16_bf16(inter_mm[2 * tile + 1], ct_id[step], b2[2], b2[3]);
             }
         }
 
@@ -274,10 +274,10 @@ ssd_chunk__c64_k64_v64_bf16__base(
         for (int step = 0; step < 4; ++step) {
             LOOM_UNROLL
             for (int tile = 0; tile < 4; ++tile) {
-                uint32_t b[4];
-                ldmatrix_x4_trans(b, xc.at(16 * step + lane_row, 16 * tile + lane_col));
-                mma_m16n8k16_bf16(y_mm[2 * tile], P[step], b[0], b[1]);
-                mma_m16n8k16_bf16(y_mm[2 * tile + 1], P[step], b[2], b[3]);
+                uint32_t b2[4];
+                ldmatrix_x4_trans(b2, xc.at(16 * step + lane_row, 16 * tile + lane_col));
+                mma_m16n8k16_bf16(y_mm[2 * tile], P[step], b2[0], b2[1]);
+                mma_m16n8k16_bf16(y_mm[2 * tile + 1], P[step], b2[2], b2[3]);
             }
         }
         uint32_t y_tile[4][4];
@@ -333,10 +333,10 @@ ssd_chunk__c64_k64_v64_bf16__base(
         for (int step = 0; step < 4; ++step) {
             LOOM_UNROLL
             for (int tile = 0; tile < 4; ++tile) {
-                uint32_t b[4];
-                ldmatrix_x4_trans(b, bc.at(16 * step + lane_row, 16 * tile + lane_col));
-                mma_m16n8k16_bf16(S[2 * tile], xd[step], b[0], b[1]);
-                mma_m16n8k16_bf16(S[2 * tile + 1], xd[step], b[2], b[3]);
+                uint32_t b2[4];
+                ldmatrix_x4_trans(b2, bc.at(16 * step + lane_row, 16 * tile + lane_col));
+                mma_m16n8k16_bf16(S[2 * tile], xd[step], b2[0], b2[1]);
+                mma_m16n8k16_bf16(S[2 * tile + 1], xd[step], b2[2], b2[3]);
             }
         }
 
