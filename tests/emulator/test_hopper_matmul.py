@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from loomgen.emulator import EmulatedKernel, EmulatorFault, EmulatorOptions, EmulatorReport, FaultKind, compile_kernel
+from loomgen.emulator.arguments import Value
 from loomgen.target import target_named
 from loomgen.toolchain.build import COMMON_FLAGS
 from loomgen.toolchain.find import NVCC, MissingTool, find_tool
@@ -52,7 +53,7 @@ def launch(
 ) -> tuple[BITS, EmulatorReport]:
     a, b = operands()
     c = np.zeros((ROWS, COLS), np.uint16)
-    arguments = {
+    arguments: dict[str, Value] = {
         "a_map": box_map("a", a, "in", rows=128, cols=64),
         "b_map": box_map("b", b, "in", rows=128, cols=64, swizzle=b_swizzle),
         "c_map": box_map("c", c, "out", rows=64, cols=64),
@@ -140,7 +141,7 @@ DELETED = [
     ("sync_block", {FaultKind.RACE, FaultKind.BAD_BARRIER}),
     ("wgmma_fence", {FaultKind.ACCUMULATOR}),
     ("wgmma_commit", {FaultKind.RACE}),
-    ("wgmma_wait<0>", {FaultKind.RACE}),
+    ("wgmma_wait<0>(acc)", {FaultKind.RACE}),
     ("fence_proxy_async", {FaultKind.PROXY}),
     ("sync_named(1, 128)", {FaultKind.RACE, FaultKind.UNINITIALISED, FaultKind.PROXY}),
     ("tma_store_commit", {FaultKind.PENDING_COPY}),

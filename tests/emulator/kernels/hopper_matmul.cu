@@ -53,7 +53,7 @@ LOOM_KERNEL(384, 1) hopper_matmul(LOOM_TENSOR_MAP a_map, LOOM_TENSOR_MAP b_map, 
             wgmma_m64k16<bf16>(acc, a, b);
         }
         wgmma_commit();
-        wgmma_wait<0>();
+        wgmma_wait<0>(acc);
         if (thread_index() % 128 == 0) mbarrier_arrive(empty.at(slot));
     }
 
