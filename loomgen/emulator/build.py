@@ -90,7 +90,8 @@ def build_kernels(
     with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
         stub_path, unit = Path(scratch) / "stub.cpp", Path(scratch) / "kernels.cpp"
         stub_path.write_text(stub)
-        unit.write_text("".join(f'#include "{kernel.path.resolve()}"\n' for kernel in kernels))
+        paths = dict.fromkeys(kernel.path.resolve() for kernel in kernels)
+        unit.write_text("".join(f'#include "{path}"\n' for path in paths))
         built = Path(scratch) / "kernels.so"
         objects = map(str, sorted(runtime.glob("*.o")))
         command = [compiler, *FLAGS, *_include_flags(include_dirs), "-shared", "-o", str(built)]

@@ -3,6 +3,8 @@
 
 using namespace loom;
 
+// One block of 128 x 128: a warpgroup asks for the operands, two multiply, through a ring of two slots.
+
 /// c[i,j] = a[i,d] @ b[j,d]
 LOOM_KERNEL(384, 1) hopper_matmul(LOOM_TENSOR_MAP a_map, LOOM_TENSOR_MAP b_map, LOOM_TENSOR_MAP c_map, int depth) {
     const SharedAddr shared = shared_memory();
@@ -28,7 +30,7 @@ LOOM_KERNEL(384, 1) hopper_matmul(LOOM_TENSOR_MAP a_map, LOOM_TENSOR_MAP b_map, 
         if (thread_index() != 0) return;
         for (int step = 0; step < depth / 64; ++step) {
             const int slot = step % 2;
-            mbarrier_wait(empty.at(slot), step / 2 % 2 ^ 1);
+            mbarrier_wait(empty.at(slot), (step / 2 + 1) % 2);
             mbarrier_expect_bytes(full.at(slot), a_ring.kBytes + b_ring.kBytes);
             tma_load(a_ring.at_slot(slot), a_map, 0, step * 64, full.at(slot));
             tma_load(b_ring.at_slot(slot), b_map, 0, step * 64, full.at(slot));
@@ -51,7 +53,7 @@ LOOM_KERNEL(384, 1) hopper_matmul(LOOM_TENSOR_MAP a_map, LOOM_TENSOR_MAP b_map, 
             wgmma_m64k16<bf16>(acc, a, b);
         }
         wgmma_commit();
-        wgmma_wait<0>();
+        wgmma_wait<0>(acc);
         if (thread_index() % 128 == 0) mbarrier_arrive(empty.at(slot));
     }
 
@@ -69,7 +71,8 @@ LOOM_KERNEL(384, 1) hopper_matmul(LOOM_TENSOR_MAP a_map, LOOM_TENSOR_MAP b_map, 
         }
     }
     fence_proxy_async();
-    sync_named(1 + group, 128);
+    if (group == 0) sync_named(1, 128);
+    if (group == 1) sync_named(2, 128);
     if (thread_index() % 128 != 0) return;
     for (int panel = 0; panel < 2; ++panel) {
         const SharedTile<bf16, 64, 64, 64, 3> c_tile{c_tiles + (group * 2 + panel) * 64 * 64 * 2};
