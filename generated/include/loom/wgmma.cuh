@@ -5,7 +5,7 @@
 //   wgmma_fence();                     after the accumulators were touched, and before the first product
 //   wgmma_m64k16<bf16>(acc, a, b); ... products on the same accumulators add up in order
 //   wgmma_commit();                    a group of products
-//   wgmma_wait<N>();                   all but the N youngest groups are done
+//   wgmma_wait<N>(acc);                all but the N youngest groups are done, that of acc among them
 //
 // From a product on until the wait for its group, its accumulators may not be touched and its operands not be
 // overwritten. The accumulators of a warp are those of m16n8k16 for its 16 rows: acc[j] is C of columns 8j .. 8j + 7.
@@ -56,6 +56,15 @@ LOOM_DEVICE void wgmma_commit() {
 template <int N>
 LOOM_DEVICE void wgmma_wait() {
     ptx::wgmma_wait_group<N>();
+}
+
+/// The same; what comes after it and reads `acc` is not moved before it.
+template <int N, int TILES>
+LOOM_DEVICE void wgmma_wait(float (&acc)[TILES][4]) {
+    ptx::wgmma_wait_group<N>();
+    LOOM_UNROLL
+    for (int i = 0; i < TILES; ++i)
+        ptx::settle(acc[i]);
 }
 
 /// acc += a b^T for 64 rows, 8 * TILES columns and 16 k; T is bf16 or f16.

@@ -18,6 +18,11 @@ void wgmma_wait(LOOM_ONLY_HERE) {
     host::wgmma_wait(N, line);
 }
 
+template <int N, int TILES>
+void wgmma_wait(float (&)[TILES][4] LOOM_HERE) {
+    host::wgmma_wait(N, line);
+}
+
 template <typename T, int TILES>
 void wgmma_m64k16(float (&acc)[TILES][4], uint64_t a, uint64_t b LOOM_HERE) {
     static_assert(TILES == 8 || TILES == 16 || TILES == 32, "64, 128 or 256 columns");
