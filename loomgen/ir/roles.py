@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from loomgen.ir.layout import SharedBuffer
+from loomgen.ir.layout import RegisterTile, SharedBuffer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +63,12 @@ class RingRelease(Synchronisation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MmaWait(Synchronisation):
-    """Waits until at most ``pending`` of the youngest groups of asynchronous products are under way."""
+    """Waits until at most ``pending`` of the youngest groups of asynchronous products are under way; ``sums`` are those
+    of the groups that then are done.
+    """
 
     pending: int
+    sums: tuple[RegisterTile, ...]
     reason: str
 
 

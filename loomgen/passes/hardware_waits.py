@@ -92,8 +92,9 @@ class _Block:
             self._await_boxes(len(self.boxes), f"read {self.boxes[-1].src.buffer.name} -> end of the block")
 
     def _await_products(self, n_oldest: int, reason: str) -> None:
+        sums = tuple(dict.fromkeys(product.acc for product in self.products[:n_oldest]))
         self.products = self.products[n_oldest:]
-        self.out.append(MmaWait(pending=len(self.products), reason=reason))
+        self.out.append(MmaWait(pending=len(self.products), sums=sums, reason=reason))
 
     def _await_boxes(self, n_oldest: int, reason: str) -> None:
         self.boxes = self.boxes[n_oldest:]

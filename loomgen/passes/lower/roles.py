@@ -181,7 +181,9 @@ def _operand(ref: SharedRef, first_row: CExpr, context: MapContext) -> CExpr:
 
 
 def lower_mma_wait(op: plan.MmaWait, context: MapContext) -> list[CStmt]:
-    return [Do(call=call(f"wgmma_wait<{op.pending}>"), remark=op.reason)]
+    """It names the sums, so that nothing that reads them is moved before it."""
+    sums = (name(context.naming.local(acc.name)) for acc in op.sums)
+    return [Do(call=call(f"wgmma_wait<{op.pending}>", acc), remark=op.reason) for acc in sums]
 
 
 def lower_proxy_fence(op: plan.ProxyFence, context: MapContext) -> list[CStmt]:

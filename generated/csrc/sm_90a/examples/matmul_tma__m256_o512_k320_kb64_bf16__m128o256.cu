@@ -84,7 +84,7 @@ matmul_tma__m256_o512_k320_kb64_bf16__m128o256(LOOM_TENSOR_MAP a_map, LOOM_TENSO
                 wgmma_m64k16<bf16>(acc, wgmma_operand(at, 64 * (slab / 4), 16 * step), wgmma_operand(bt, 0, 16 * step));
             }
             wgmma_commit();
-            wgmma_wait<0>();  // multiply to acc -> release at_bt
+            wgmma_wait<0>(acc);  // multiply to acc -> release at_bt
             if (lane == 0) {
                 mbarrier_arrive(at_bt_empty.at(at_bt_slot));
             }
