@@ -18,6 +18,7 @@ from loomgen.cli.explain import explain
 from loomgen.cli.fuzz import fuzz
 from loomgen.cli.list_kernels import list_kernels
 from loomgen.cli.mutate import mutate
+from loomgen.cli.plan import plan
 from loomgen.cli.project import Project, default_root
 from loomgen.cli.render import render
 from loomgen.cli.schema import schema
@@ -46,7 +47,7 @@ def _build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     application.callback()(_options)
-    for command in (render, list_kernels, explain, build, census, verify, mutate, fuzz, bench, doctor, schema):
+    for command in (render, list_kernels, explain, build, census, verify, mutate, fuzz, bench, plan, doctor, schema):
         application.command(name=command.__name__.split("_")[0], epilog=EPILOG)(command)
     return application
 

@@ -72,6 +72,17 @@ def check_tensors(tensors: Mapping[str, object]) -> None:
             raise TypeError(f"{name}: {x.layout}, expected a dense tensor, {torch.strided}")
 
 
+def check_flags(**flags: object) -> None:
+    """Each of ``flags`` is True or False: what counts as true is not for us to say."""
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name}: {_shown(value)}, expected True or False")
+
+
+def _shown(value: object) -> str:
+    return f"a {type(value).__name__}" if isinstance(value, Tensor) else repr(value)
+
+
 def check_scale(scale: float | None) -> None:
     if scale is None:
         return

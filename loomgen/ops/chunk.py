@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from loomgen.ops.arguments import Arguments
+from loomgen.ops.arguments import Arguments, check_flags
 from loomgen.ops.checks import checked_lengths
 from loomgen.ops.dispatch import CHUNK
 from loomgen.ops.forward import forward
@@ -56,12 +56,16 @@ def chunk_gated_delta_rule(
     Views of any stride may be passed; no input is written. Raises, before anything runs, TypeError and ValueError
     that name the argument, its value and what was expected, and NotImplementedError for what is not supported yet.
     """
+    check_flags(
+        output_final_state=output_final_state, use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel,
+        use_beta_sigmoid_in_kernel=use_beta_sigmoid_in_kernel, allow_neg_eigval=allow_neg_eigval,
+        state_v_first=state_v_first, use_gate_in_kernel=use_gate_in_kernel, checked=checked,
+    )  # fmt: skip
     _refuse_flags(use_beta_sigmoid_in_kernel, allow_neg_eigval, cp_context, chunk_size)
     _refuse_gate_options(use_gate_in_kernel, A_log, dt_bias)
     arguments = Arguments(
         q=q, k=k, v=v, g=g, beta=beta, scale=scale, initial_state=initial_state,
-        output_final_state=bool(output_final_state), normalise=bool(use_qk_l2norm_in_kernel),
-        state_v_first=bool(state_v_first),
+        output_final_state=output_final_state, normalise=use_qk_l2norm_in_kernel, state_v_first=state_v_first,
         cu_seqlens=cu_seqlens, cu_seqlens_cpu=cu_seqlens_cpu, chunk_indices=chunk_indices,
     )  # fmt: skip
     if isinstance(q, Tensor) and runs_on_gpu(backend, q.device):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
+from typing_extensions import assert_never
 
 from loomgen.errors import LoomgenError
 from loomgen.registry.model import KernelEntry, Registry
@@ -40,10 +41,11 @@ OFFSETS = (torch.int32, torch.int64)
 
 ScanVariant = Literal["r32k2", "r32k1", "r64k1"]
 """r<rows>k<parts>: the rows of the state that a block owns, and the groups of warps that its keys are split over."""
+SCAN_VARIANTS: tuple[ScanVariant, ...] = get_args(ScanVariant)
 
 _NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.int32: "i32", torch.int64: "i64"}
 
-_MULTIPROCESSORS = 132
+MULTIPROCESSORS = 132
 """Of the GPU that the choice of the scan is made for. Decides speed, never bits."""
 
 _IDLE_SHARE = 0.4
@@ -80,17 +82,42 @@ class ForwardKernels:
         return tuple(stage for stage in stages if stage is not None)
 
 
-def scan_variant(shape: CallShape) -> ScanVariant:
+def scan_variant(shape: CallShape, multiprocessors: int = MULTIPROCESSORS) -> ScanVariant:
     """The variant of the state scan; all of them give the same bits.
 
     r32k2 puts two groups of warps on a step, which pays while its blocks have a multiprocessor each: then a step's
     latency is what counts. r64k1 reads keys and w half as often as the others and wins once its blocks fill most of the
     GPU. r32k1 stands between them. `docs/evidence/scan_variants.h200.json` has the times.
     """
-    rows = shape.n_sequences * shape.value_heads * shape.head_dim
-    if rows <= 32 * _MULTIPROCESSORS:
+    rows = _rows(shape)
+    if rows <= 32 * multiprocessors:
         return "r32k2"
-    return "r32k1" if rows < 64 * (1 - _IDLE_SHARE) * _MULTIPROCESSORS else "r64k1"
+    return "r32k1" if rows < 64 * (1 - _IDLE_SHARE) * multiprocessors else "r64k1"
+
+
+def scan_reason(shape: CallShape, multiprocessors: int = MULTIPROCESSORS) -> str:
+    """Why :func:`scan_variant` chooses as it does, for a reader."""
+    narrow, wide = _rows(shape) // 32, _rows(shape) // 64
+    match scan_variant(shape, multiprocessors):
+        case "r32k2":
+            return (
+                f"each of its {narrow} blocks has one of {multiprocessors} multiprocessors to itself: "
+                "a step's latency counts, and two groups of warps share it"
+            )
+        case "r32k1":
+            return (
+                f"{narrow} blocks of 32 rows are more than {multiprocessors} multiprocessors, and {wide} of 64 would "
+                f"leave more than {_IDLE_SHARE:.0%} of them idle"
+            )
+        case "r64k1":
+            return f"{wide} blocks of 64 rows fill most of {multiprocessors} multiprocessors and read half as often"
+        case _ as never:
+            assert_never(never)
+
+
+def _rows(shape: CallShape) -> int:
+    """Rows of all states together."""
+    return shape.n_sequences * shape.value_heads * shape.head_dim
 
 
 def select(registry: Registry, shape: CallShape, variant: ScanVariant | None = None) -> ForwardKernels:

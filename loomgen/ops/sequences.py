@@ -62,8 +62,8 @@ def sequences_on_device(arguments: Arguments) -> int:
     assert offsets is not None
     _check_batch(arguments.q.shape[0])
     check_vector("cu_seqlens", offsets)
-    if not len(offsets):
-        raise _no_offset("cu_seqlens")
+    if len(offsets) < 2:
+        raise _no_sequence("cu_seqlens", len(offsets))
     if indices is not None:
         _check_table(indices, indices.shape[0] if indices.dim() else 0)
     return len(offsets) - 1
@@ -82,8 +82,8 @@ def _refuse_without_offsets(arguments: Arguments) -> None:
 def _checked_offsets(name: str, values: Tensor, n_steps: int) -> list[int]:
     check_vector(name, values)
     offsets: list[int] = values.tolist()
-    if not offsets:
-        raise _no_offset(name)
+    if len(offsets) < 2:
+        raise _no_sequence(name, len(offsets))
     if offsets[0] != 0:
         raise ValueError(f"{name}: starts at {offsets[0]}, expected 0")
     for n, (begin, end) in enumerate(pairwise(offsets)):
@@ -94,8 +94,9 @@ def _checked_offsets(name: str, values: Tensor, n_steps: int) -> list[int]:
     return offsets
 
 
-def _no_offset(name: str) -> ValueError:
-    return ValueError(f"{name}: no offset, expected N + 1 of them for N sequences")
+def _no_sequence(name: str, n_offsets: int) -> ValueError:
+    found = "1 offset" if n_offsets == 1 else f"{n_offsets} offsets"
+    return ValueError(f"{name}: {found}, expected N + 1 of them for N sequences, at least one")
 
 
 def check_vector(name: str, x: Tensor) -> None:

@@ -23,7 +23,7 @@ class StaleRegistry(LoomgenError):
 def content_keys(kernels: Sequence[KernelEntry], target: Target, root: Path) -> Mapping[str, str]:
     """By kernel name, the digest of what nvcc reads: the source, all headers, the flags.
 
-    The compiler's version is not in it. Raises :class:`StaleRegistry` for a source below ``root`` that is missing or
+    The compiler is not in it. Raises :class:`StaleRegistry` for a source below ``root`` that is missing or
     is not the one that the registry tells of.
     """
     headers = _headers_digest(root / SOURCE_HEADERS)

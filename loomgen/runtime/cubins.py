@@ -1,4 +1,4 @@
-"""Cubins of a registry's kernels: bundled ones first, then the cache, then nvcc."""
+"""Cubins of a registry's kernels: bundled ones first, then the cache, then a compiler."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from loomgen.errors import LoomgenError
 from loomgen.registry import KernelEntry
 from loomgen.runtime.bundle import Bundle, kernel_root
 from loomgen.runtime.cache import CubinCache, CubinWarning, default_cache_folder
+from loomgen.runtime.compilers import Compiler, NoCompiler, find_compiler
 from loomgen.runtime.content import SOURCE_HEADERS, content_keys
 from loomgen.target import Target
-from loomgen.toolchain.build import BuildTools, CubinJob, build_cubins
+from loomgen.toolchain.build import CubinJob
 from loomgen.toolchain.digest import texts_digest
-from loomgen.toolchain.find import MissingTool, tool_version
+from loomgen.toolchain.find import MissingTool
 
 Progress = Callable[[int, int], None]
 
@@ -65,10 +66,10 @@ class CubinStore:
         missing = [kernel for kernel in kernels if kernel.name not in bundled]
         if not missing:
             return bundled
-        tools = self._tools(missing, target)
-        version = tool_version(tools.nvcc)
+        compiler = self._compiler(missing, target)
+        version = compiler.version
         names = {k.name: f"{k.name}-{texts_digest([contents[k.name], version])[:_KEY_DIGITS]}" for k in missing}
-        build = _Build(store=self, target=target, names=names, tools=tools)
+        build = _Build(store=self, target=target, names=names, compiler=compiler)
         return bundled | build.cubins(missing)
 
     @cached_property
@@ -80,10 +81,10 @@ class CubinStore:
     def _temporary(self) -> tempfile.TemporaryDirectory[str]:
         return tempfile.TemporaryDirectory(prefix="loomgen-")
 
-    def _tools(self, missing: Sequence[KernelEntry], target: Target) -> BuildTools:
+    def _compiler(self, missing: Sequence[KernelEntry], target: Target) -> Compiler:
         try:
-            return BuildTools.find()
-        except MissingTool as error:
+            return find_compiler()
+        except (MissingTool, NoCompiler) as error:
             names = ", ".join(kernel.name for kernel in missing)
             raise NoCubin(
                 f"no cubin for {target.name} of {names}: {error}; or, where there is nvcc, bundle cubins of these "
@@ -98,7 +99,7 @@ class _Build:
     store: CubinStore
     target: Target
     names: Mapping[str, str]
-    tools: BuildTools
+    compiler: Compiler
 
     def cubins(self, kernels: Sequence[KernelEntry]) -> dict[str, bytes]:
         cache = self._cache(self.store.cache)
@@ -133,11 +134,10 @@ class _Build:
             for k in kernels
         ]
         if jobs:
-            build_cubins(
+            self.compiler.compile(
                 jobs,
                 folder=scratch,
                 include=root / SOURCE_HEADERS,
-                tools=self.tools,
                 n_parallel=self.store.n_parallel,
                 on_progress=self.store.on_progress,
             )

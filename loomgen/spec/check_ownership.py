@@ -14,12 +14,14 @@ from loomgen.ir.tile import (
     Access,
     Binary,
     BinaryOp,
+    Call,
     Const,
     Contract,
     Coord,
     Expr,
     ForRange,
     ForWindow,
+    Function,
     Given,
     GridRead,
     If,
@@ -39,7 +41,9 @@ from loomgen.ir.tile import (
     UnaryOp,
     Window,
     WindowCoord,
+    WindowField,
     WindowKind,
+    WindowRead,
 )
 from loomgen.ir.types import Value
 from loomgen.ir.walk import children, nodes
@@ -63,6 +67,8 @@ class _Path:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
+    """``determined``: the grid coordinates and loops whose own elements alone are read."""
+
     tensor: str
     span: Span
     determined: frozenset[str]
@@ -154,7 +160,8 @@ class _Checker:
             message = f"`{tensor.name}` is read after it is stored"
             self.diagnostics.add(Code.READ_AFTER_STORE, read.span, message)
         determined = self._determined(read.coords)
-        self.reads.append(_Read(tensor.name, read.span, determined))
+        within = tuple(coord for coord in read.coords if _stays_inside(coord))
+        self.reads.append(_Read(tensor.name, read.span, self._determined(within)))
         missing = [name for name in self.declarations.grid if name not in determined]
         if missing:
             message = f"another cell may store what is read here: `{tensor.name}` is not addressed by `{missing[0]}`"
@@ -236,6 +243,17 @@ def _with_parent(window: Window) -> Iterator[str]:
 
 def _is_plain(coord: Coord) -> bool:
     return isinstance(coord.offset if isinstance(coord, WindowCoord) else coord, IndexRead)
+
+
+def _stays_inside(coord: Coord) -> bool:
+    """A chunk is read at its own elements: ``c[i]`` and ``c[min(i,c.last)]``, not ``c[i-1]``."""
+    if not isinstance(coord, WindowCoord) or coord.window.kind is not WindowKind.CHUNK or _is_plain(coord):
+        return True
+    match coord.offset:
+        case Call(function=Function.MIN, args=(IndexRead(), WindowRead(window=window, field=WindowField.LAST))):
+            return window == coord.window
+        case _:
+            return False
 
 
 def _implied(cond: Expr, holds: bool) -> frozenset[str]:

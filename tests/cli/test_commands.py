@@ -233,6 +233,7 @@ def test_every_command_documents_its_exit_codes() -> None:
         "mutate",
         "fuzz",
         "bench",
+        "plan",
         "doctor",
         "schema",
     ]

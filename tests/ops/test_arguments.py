@@ -80,7 +80,8 @@ WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
 
 WRONG_OFFSETS: list[tuple[dict[str, Any], str]] = [
     ({"cu_seqlens": offsets(0, 4, 9)[None]}, "cu_seqlens: shape [1, 3], expected 1 dim, [N + 1]"),
-    ({"cu_seqlens": offsets()}, "cu_seqlens: no offset, expected N + 1 of them for N sequences"),
+    ({"cu_seqlens": offsets()}, "cu_seqlens: 0 offsets, expected N + 1 of them for N sequences, at least one"),
+    ({"cu_seqlens": offsets(0)}, "cu_seqlens: 1 offset, expected N + 1 of them for N sequences, at least one"),
     ({"cu_seqlens": offsets(1, 4)}, "cu_seqlens: starts at 1, expected 0"),
     ({"cu_seqlens": offsets(0, 6, 4, 9)}, "cu_seqlens: 6 then 4 at 2, expected offsets that never decrease"),
     ({"cu_seqlens": offsets(0, 4, 11)}, "cu_seqlens: ends at 11, expected at most the 10 tokens of q"),
@@ -218,3 +219,25 @@ def test_tensors_that_require_grad_pass_where_nothing_is_differentiated(launches
 def test_an_unknown_option_is_an_error() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'head_first'"):
         call(head_first=True)
+
+
+FLAGS = [
+    "output_final_state",
+    "use_qk_l2norm_in_kernel",
+    "use_beta_sigmoid_in_kernel",
+    "allow_neg_eigval",
+    "state_v_first",
+    "use_gate_in_kernel",
+    "checked",
+]
+
+
+@pytest.mark.parametrize("name", FLAGS)
+@pytest.mark.parametrize(
+    ("value", "shown"), [("False", "'False'"), (1, "1"), (None, "None"), (torch.tensor(True), "a Tensor")]
+)
+def test_a_flag_is_true_or_false(name: str, value: object, shown: str, launches: list[Any]) -> None:
+    with pytest.raises(TypeError) as caught:
+        call(**{name: value})
+    assert str(caught.value) == f"{name}: {shown}, expected True or False"
+    assert not launches

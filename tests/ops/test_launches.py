@@ -104,7 +104,7 @@ def test_no_input_is_written() -> None:
     assert all(torch.equal(given[name], x) for name, x in before.items())
 
 
-@pytest.mark.parametrize("cu_seqlens", [None, offsets(0), offsets(0, 0)])
+@pytest.mark.parametrize("cu_seqlens", [None, offsets(0, 0)])
 def test_a_call_may_have_no_token(cu_seqlens: torch.Tensor | None) -> None:
     n = 1 if cu_seqlens is None else len(cu_seqlens) - 1
     x = torch.zeros(1, 0, 2, 64, dtype=torch.bfloat16)
@@ -114,6 +114,18 @@ def test_a_call_may_have_no_token(cu_seqlens: torch.Tensor | None) -> None:
     )
     assert o.shape == (1, 0, 2, 64)
     assert final is not None and torch.equal(final, state)
+
+
+def test_a_gate_that_is_nan_makes_nan_of_its_head_from_its_token_on() -> None:
+    given = arguments(OpCase(name="nan", lengths=(70, 9), heads=(1, 2), head_dim=64))
+    clean, _ = chunk_gated_delta_rule(**given)
+    g = given["g"].clone()
+    g[0, 66, 1] = float("nan")
+    o, final = chunk_gated_delta_rule(**{**given, "g": g, "output_final_state": True})
+    assert final is not None
+    assert o[0, 66:70, 1].isnan().all() and final[0, 1].isnan().all()
+    o[0, 64:70, 1], clean[0, 64:70, 1] = 0, 0  # its chunk
+    assert torch.equal(o, clean)
 
 
 def test_the_final_state_of_an_empty_sequence_is_its_initial_state() -> None:

@@ -192,6 +192,29 @@ def test_each_mistake_is_reported_at_its_place(case: Case, tmp_path: Path) -> No
     assert (found[0].span.line, found[0].span.col) == (line, col), found[0]
 
 
+INPLACE = BASE.replace("y: {access: out,", "y: {access: inout,").replace(
+    "      y[c[i],hv,vb[e]] = TX(scale*(TX(a[i,j]) @ vc[j,e]))",
+    "      before[i,e] = y[c[i],hv,vb[e]]\n"
+    "      y[c[i],hv,vb[e]] = TX(scale*(TX(a[i,j]) @ vc[j,e]) + f32(before[i,e]))",
+)
+
+
+@pytest.mark.parametrize("offset", ["i", "min(i,c.last)"])
+def test_a_chunk_may_be_updated_in_place(offset: str, tmp_path: Path) -> None:
+    text = INPLACE.replace("before[i,e] = y[c[i]", f"before[i,e] = y[c[{offset}]")
+    assert text.count(f"= y[c[{offset}],hv,vb[e]]\n") == 1
+    assert len(kernels_of(tmp_path, text)) == 4
+
+
+@pytest.mark.parametrize("offset", ["i-1", "min(i,3)", "C-1", "max(i,c.last)"])
+def test_elements_of_another_iteration_are_not_read_where_it_stores_them(offset: str, tmp_path: Path) -> None:
+    text = INPLACE.replace("before[i,e] = y[c[i]", f"before[i,e] = y[c[{offset}]")
+    (found,) = mistakes_in(tmp_path, text)
+    assert found.code == Code.READ_AFTER_STORE.value
+    assert found.message == "`y` may be read here after an earlier iteration of `c` stored it"
+    assert text.splitlines()[found.span.line - 1][found.span.col - 1 :].startswith(f"y[c[{offset}]")
+
+
 def test_a_single_mistake_gives_a_single_message(tmp_path: Path) -> None:
     """What depends on a wrong statement is not reported again."""
     text = BASE.replace("kc[i,d] = k[c[i],hk,d]", "kc[i,d] = k[c[i],hkk,d]")

@@ -1,0 +1,103 @@
+"""``loomgen plan``: what a call of the operator would launch, and why."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loomgen.cli.options import JsonOption, OneArchOption
+from loomgen.cli.output import show
+from loomgen.cli.verify import parse_heads, parse_lengths
+
+if TYPE_CHECKING:
+    from loomgen.ops.dispatch import CallShape
+    from loomgen.ops.forecast import Forecast
+
+_MULTIPROCESSORS = 132
+_MOST_TOKENS = 2**31 - 1
+
+
+def plan(
+    ctx: typer.Context,
+    seqlens: Annotated[str, typer.Option(help="The lengths of the sequences, for example 4096,4096.")],
+    heads: Annotated[str, typer.Option(help="Key heads / value heads, for example 16/32.")],
+    k: Annotated[int, typer.Option("--k", help="Head dim of the keys.")] = 128,
+    v: Annotated[int, typer.Option("--v", help="Head dim of the values.")] = 128,
+    dtype: Annotated[str, typer.Option(help="Of q, k and v: bf16 or f16.")] = "bf16",
+    arch: OneArchOption = "sm_90a",
+    sms: Annotated[int, typer.Option(min=1, help="Multiprocessors that the scan is chosen for.")] = _MULTIPROCESSORS,
+    on_device: Annotated[bool, typer.Option("--on-device", help="Only the GPU knows the lengths.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Print what the operator launches for sequences of these lengths: the scan and why, grids, memory.
+
+    The operator decides for 132 multiprocessors; another number shows what it would do if it were told.
+    """
+    from loomgen.ops.forecast import forecast
+    from loomgen.registry import load
+    from loomgen.target import target_named
+
+    target = target_named(arch)
+    lengths = _lengths(seqlens)
+    key_heads, value_heads = parse_heads(heads)
+    shape = _shape(len(lengths), value_heads, (k, v), dtype, on_device)
+    found = forecast(load(arch, ctx.obj.root), target, shape, lengths, key_heads, sms)
+    if as_json:
+        typer.echo(json.dumps(asdict(found), indent=2))
+    else:
+        _print(found)
+
+
+def _lengths(text: str) -> tuple[int, ...]:
+    try:
+        lengths = parse_lengths(text)
+    except typer.BadParameter:
+        raise typer.BadParameter(f"--seqlens {text!r}: want lengths separated by commas, such as 4096,4096") from None
+    if sum(lengths) > _MOST_TOKENS:
+        raise typer.BadParameter(f"--seqlens {text!r}: {sum(lengths)} tokens, at most {_MOST_TOKENS}")
+    return lengths
+
+
+def _shape(n_sequences: int, value_heads: int, head_dims: tuple[int, int], dtype: str, on_device: bool) -> CallShape:
+    import torch
+
+    from loomgen.ops.dispatch import HEAD_DIMS, CallShape
+
+    dtypes = {"bf16": torch.bfloat16, "f16": torch.float16}
+    for name, dim in zip(("--k", "--v"), head_dims, strict=True):
+        if dim not in HEAD_DIMS:
+            raise typer.BadParameter(f"{name} {dim}: want {' or '.join(map(str, HEAD_DIMS))}")
+    if head_dims[0] != head_dims[1]:
+        raise typer.BadParameter(f"--v {head_dims[1]}: want {head_dims[0]}, the head dim of the keys")
+    if dtype not in dtypes:
+        raise typer.BadParameter(f"--dtype {dtype!r}: want {' or '.join(dtypes)}")
+    return CallShape(
+        n_sequences=n_sequences,
+        value_heads=value_heads,
+        head_dim=head_dims[0],
+        activation=dtypes[dtype],
+        step=torch.float32,
+        offsets=torch.int32 if on_device else None,
+    )
+
+
+def _print(found: Forecast) -> None:
+    chosen = next(scan for scan in found.scans if scan.chosen)
+    typer.echo(f"{found.n_tokens} tokens, {found.n_sequences} sequences, {found.n_chunks} chunks of 64")
+    typer.echo(f"window tables {found.table_bytes} bytes, workspace {found.workspace_bytes} bytes")
+    typer.echo(f"scan {chosen.variant}: {found.reason}")
+    columns = {
+        "variant": "scan",
+        "blocks": "blocks",
+        "resident": "resident/SM",
+        "waves": "waves",
+        "idle_share": "SMs idle",
+        "steps": "steps in a chain",
+        "chosen": "chosen",
+    }
+    show([asdict(scan) for scan in found.scans], columns, as_json=False)
+    launches = {"kernel": "launch", "blocks": "blocks", "threads": "threads", "shared_bytes": "shared bytes"}
+    show([asdict(launch) for launch in found.launches], launches, as_json=False)
