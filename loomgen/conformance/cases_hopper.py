@@ -1,4 +1,4 @@
-"""Cases of mbarrier.cuh, tma.cuh and wgmma.cuh: what goes on beside the threads."""
+"""Cases of mbarrier.cuh, panel.cuh, tma.cuh and wgmma.cuh: what goes on beside the threads, and its tiles."""
 
 from __future__ import annotations
 
@@ -56,11 +56,12 @@ _TILES = (
 
 
 def hopper_cases() -> tuple[Case, ...]:
-    """One case or more for each function of the three headers."""
+    """One case or more for each function of the four headers."""
     products = (case for form in (BF16, F16) for cols in (64, 128, 256) for case in _products(form, cols, 3))
     narrow = (case for swizzle in (2, 1) for case in _products(BF16, 64, swizzle))
     return (
         _ring(),
+        _panels(),
         *map(_load, _TILES),
         *map(_store, _TILES),
         _store_ring(),
@@ -87,6 +88,21 @@ def _ring() -> Case:
         grid=n_blocks,
         block=128,
         shared_bytes=2 * 128 + 4 * 8,
+        comparison=_BITWISE,
+    )
+
+
+def _panels() -> Case:
+    return Case(
+        name="panel_addresses",
+        primitives=("panel", "at(int, int)", "at_slot"),
+        source="panel",
+        kernel="panel_addresses",
+        inputs=lambda: (),
+        output_dtype=np.uint32,
+        output_shape=(3, _BOX_ROWS, 192),
+        block=128,
+        shared_bytes=3 * _BOX_ROWS * 192 * 2,
         comparison=_BITWISE,
     )
 

@@ -71,6 +71,15 @@ def test_rings_hand_over_every_word(folder: Path) -> None:
         np.testing.assert_array_equal(words[:, :, warp], np.roll(sent, -5 * (warp + 1), axis=2))
 
 
+def test_a_panel_follows_another(folder: Path) -> None:
+    by_tile, by_panels, later = output(folder, "panel_addresses").astype(np.int64)
+    np.testing.assert_array_equal(by_tile, by_panels)
+    np.testing.assert_array_equal(later - by_tile, 2 * 16 * 192 * 2)
+    row, col = np.arange(16)[:, None], np.arange(192)[None, :]
+    plain = col // 64 * 2048 + row * 128 + col % 64 * 2
+    np.testing.assert_array_equal(by_tile, plain ^ (row % 8) << 4)
+
+
 def test_boxes_are_cut_out_of_a_matrix_of_zeros(folder: Path) -> None:
     case = next(case for case in all_cases() if case.name == "tma_load_bf16_32_2")
     x = np.pad(case.inputs()[0], ((5, 40), (10, 40)))

@@ -7,6 +7,7 @@
 #include "math.cu"
 #include "mbarrier.cu"
 #include "mma.cu"
+#include "panel.cu"
 #include "shuffle.cu"
 #include "sync.cu"
 #include "tma.cu"
