@@ -28,6 +28,7 @@ def test_the_passes_in_order() -> None:
         "fuse_maps",
         "select",
         "group_copies",
+        "connect_roles",
         "allocate",
         "synchronise",
         "lower",
