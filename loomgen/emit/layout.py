@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from loomgen.emit.describe import description
 from loomgen.ir.kernel import KernelSpec
 from loomgen.ir.schedule import ProductAtom, Schedule
 
 
 def kernel_source(kernel: KernelSpec, body: str) -> str:
-    """The text of a ``.cu`` file: banner, includes and ``body``, the kernel's signature and statements.
+    """The text of a ``.cu`` file: what the kernel is, includes and ``body``, the kernel's signature and statements.
 
     It says nothing of the target, so targets whose bodies agree share a file.
     """
     template = _environment().get_template("kernel.cu.j2")
     return template.render(
-        name=str(kernel.name),
         spec_path=kernel.spec_path,
         spec_digest=kernel.spec_digest,
         headers=_headers(kernel.schedule),
+        description=description(kernel),
         body=body.strip("\n"),
     )
 

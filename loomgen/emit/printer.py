@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from enum import Enum
+from itertools import groupby
+from textwrap import wrap
 
 from typing_extensions import assert_never
 
@@ -62,8 +65,39 @@ def print_function(function: Function) -> str:
 
 
 def _block(body: Iterable[CStmt], indent: str) -> Iterator[str]:
-    for stmt in body:
-        yield from _statement(stmt, indent)
+    for kind, run in groupby(body, _kind):
+        stmts = list(run)
+        declared = [stmt for stmt in stmts if isinstance(stmt, Declare)]
+        if kind is _Kind.REMARKED:
+            yield from _in_column([line for stmt in stmts for line in _statement(stmt, indent)], declared)
+        elif kind is _Kind.NUMBER:
+            texts = [f"{stmt.name} = {expression(stmt.init)}" for stmt in declared]
+            yield from _wrapped(f"{declared[0].type} ", texts, ";", indent)
+        else:
+            yield from (line for stmt in stmts for line in _statement(stmt, indent))
+
+
+class _Kind(Enum):
+    """What is laid out together with its neighbours."""
+
+    NUMBER = 0  # on one line
+    REMARKED = 1  # with the remarks below one another
+    OTHER = 2
+
+
+def _kind(stmt: CStmt) -> _Kind:
+    if not isinstance(stmt, Declare):
+        return _Kind.OTHER
+    if stmt.remark:
+        return _Kind.REMARKED
+    return _Kind.NUMBER if stmt.type == "constexpr int" else _Kind.OTHER
+
+
+def _in_column(lines: list[str], declared: list[Declare]) -> Iterator[str]:
+    """Declarations of a line each with their remarks below one another."""
+    column = max(map(len, lines))
+    for line, stmt in zip(lines, declared, strict=True):
+        yield f"{line.ljust(column)}  // {stmt.remark}"
 
 
 def _statement(stmt: CStmt, indent: str) -> Iterator[str]:
@@ -79,10 +113,12 @@ def _statement(stmt: CStmt, indent: str) -> Iterator[str]:
                 yield f"{indent}{head};"
             else:
                 yield from _line(f"{head} = ", stmt.init, ";", indent)
+        case Assign(value=Infix(op="+" | "*" as op) as value) if value.a == stmt.target:
+            yield from _line(f"{expression(stmt.target)} {op}= ", value.b, ";", indent)
         case Assign():
             yield from _line(f"{expression(stmt.target)} = ", stmt.value, ";", indent)
         case Do():
-            yield from _line("", stmt.call, f";  // {stmt.remark}" if stmt.remark else ";", indent)
+            yield from _call(stmt, indent)
         case For():
             yield from _loop(stmt, indent)
         case Branch():
@@ -93,12 +129,33 @@ def _statement(stmt: CStmt, indent: str) -> Iterator[str]:
             yield f"{indent}}}"
         case Return():
             yield f"{indent}return;"
+        case Comment(statement=True):
+            yield f"{indent}/// {stmt.text}"
         case Comment():
-            yield f"{indent}{'///' if stmt.statement else '//'} {stmt.text}"
+            yield from (f"{indent}// {text}" for text in _comment(stmt.text, WIDTH - len(indent) - 3))
         case Blank():
             yield ""
         case _:
             assert_never(stmt)
+
+
+def _call(stmt: Do, indent: str) -> Iterator[str]:
+    """The remark stands behind the call, or above it where the line has no room."""
+    lines = list(_line("", stmt.call, ";", indent))
+    remarked = f"{lines[0]}  // {stmt.remark}"
+    if not stmt.remark:
+        yield from lines
+    elif len(lines) == 1 and len(remarked) <= WIDTH:
+        yield remarked
+    else:
+        yield from (f"{indent}// {text}" for text in _comment(stmt.remark, WIDTH - len(indent) - 3))
+        yield from lines
+
+
+def _comment(text: str, width: int) -> list[str]:
+    """On as many lines as it takes; an indented one stays so."""
+    margin = text[: len(text) - len(text.lstrip())]
+    return wrap(text, width, subsequent_indent=margin + "    ", break_long_words=False, break_on_hyphens=False)
 
 
 def _loop(stmt: For, indent: str) -> Iterator[str]:

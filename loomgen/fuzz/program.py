@@ -77,17 +77,28 @@ def _store_rest_of_loop(inside: Block) -> None:
 
 
 def count_loop(block: Block) -> None:
-    """A few iterations that advance a tile or a scalar."""
+    """A few iterations that advance a tile or a scalar; perhaps as many as a tensor says, none among them."""
     if block.depth > 1:
         return
     tile = _start(block)
     variable = f"r{block.depth}"
+    bounds = _bounds(block)
     inside = block.inner(block.place, (variable,))
     if inside.choices.chance(2):
         inside.map()
+    if inside.choices.chance(3):
+        inside.load()
     _advance(inside, tile)
-    block.say(f"for {variable} in range({block.choices.count(1, 3)}):")
+    block.say(f"for {variable} in range({bounds}):")
     block.add(inside)
+
+
+def _bounds(block: Block) -> str:
+    if not block.choices.chance(2):
+        return str(block.choices.count(1, 3))
+    block.gather()
+    count = block.place.slots[-1]
+    return block.choices.pick((count, f"1, {count}", f"{count} % 2", f"{count}, 2"))
 
 
 def _start(block: Block) -> Tile:

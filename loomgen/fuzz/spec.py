@@ -16,6 +16,11 @@ from loomgen.fuzz.tensors import Place, Tensors
 _LONGEST = 150
 _LENGTHS = (1, 0, 16, 40, 64, 65)
 STAGE = "fuzz"
+_LIKE_INTERNAL = (
+    *("slab", "lane", "thread", "row", "part", "tile", "step", "half", "pair", "out", "smem", "block", "total"),
+    *("x0_smem", "x1_smem", "x0_id", "x1_mm", "x2_lhs", "x0_out", "x1_next", "x0_ring", "x1_tile", "x2_2", "x0_0"),
+    *("c_start", "c_len", "n_start", "g_0", "next", "float4", "short", "x0_sum", "x0_parts", "o0_tile", "x1_rows"),
+)
 
 
 @st.composite
@@ -46,7 +51,17 @@ def _draw_spec(choices: Choices) -> str:
     if setting.grid != "chunks" and choices.chance(4):
         _slots(block)
     body(block)
-    return _spec_text(setting, tensors, names, block.lines, _draw_schedule(choices, setting, names))
+    text = _spec_text(setting, tensors, names, block.lines, _draw_schedule(choices, setting, names))
+    return _renamed(choices, text, names.count) if choices.chance(3) else text
+
+
+def _renamed(choices: Choices, text: str, n_values: int) -> str:
+    """Some values under names that the compiler, or the code that it prints, has use for itself."""
+    values = [f"x{n}" for n in range(n_values)]
+    chosen = choices.sample(values, min(len(values), 3))
+    for old, new in zip(chosen, choices.sample(_LIKE_INTERNAL, len(chosen)), strict=True):
+        text = re.sub(rf"\b{old}\b", new, text)
+    return text
 
 
 def _slots(block: Block) -> None:

@@ -217,16 +217,26 @@ class Block:
     def store_tile(self, tile: Tile) -> bool:
         dtype = tile.dtype if tile.dtype != "f32" and self.choices.chance(2) else self.choices.pick(FLOATS)
         optional = self.choices.chance(8)
-        target = self.tensors.write(tile.letters, dtype, self.place, optional=optional)
+        letters = self._relettered(tile.letters) if self.choices.chance(3) else tile.letters
+        target = self.tensors.write(letters, dtype, self.place, optional=optional)
         if target is None:
             return False
         name, coords = target
-        source = tile.plain if dtype == tile.dtype else f"{dtype}(f32({tile.plain}))"
+        read = self.choices.pick(whole_reads_of(tile, letters))
+        source = read if dtype == tile.dtype else f"{dtype}(f32({read}))"
         if optional:
             self.say(f"if given({name}):")
         self.say(f"{_INDENT if optional else ''}{name}[{coords}] = {source}")
         self.names.stored.append(name)
         return True
+
+    def _relettered(self, letters: tuple[Letter, ...]) -> tuple[Letter, ...]:
+        """Other letters of the same symbols, all different; what a store calls a tile's indices, transposed or not."""
+        found: list[Letter] = []
+        for letter in letters:
+            same = [other for other in self.setting.letters if other.symbol == letter.symbol and other not in found]
+            found.append(self.choices.pick(same))
+        return tuple(found)
 
     def update(self) -> None:
         """An element read, changed and stored in place."""

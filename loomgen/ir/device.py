@@ -17,7 +17,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Literal:
-    """A number as it is printed: ``64``, ``0.0f``, ``true``, ``nullptr``."""
+    """A number as it is printed: ``64``, ``0.0f``, ``true``, ``nullptr``, ``C`` for a static one that is declared."""
 
     text: str
 
@@ -73,11 +73,12 @@ CExpr = Name | Literal | Prefix | Infix | Ternary | Invoke | Element | Braces
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declare:
-    """``type name = init;``; the type carries its own ``const``."""
+    """``type name = init;``, with a remark at the end of its line; the type carries its own ``const``."""
 
     type: str
     name: str
     init: CExpr
+    remark: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +198,8 @@ def add(a: CExpr, b: CExpr) -> CExpr:
     x, y = _as_int(a), _as_int(b)
     if x is not None and y is not None:
         return num(x + y)
+    if y is not None and isinstance(a, Infix) and a.op == "+" and _as_int(a.b) is not None:
+        return add(a.a, add(a.b, b))
     if x == 0:
         return b
     if y == 0:
@@ -228,7 +231,9 @@ def mentioned(node: CStmt | CExpr) -> frozenset[str]:
     match node:
         case Name():
             return frozenset({node.text.partition(".")[0]})
-        case Literal() | Comment() | Blank() | Return():
+        case Literal():
+            return frozenset({node.text}) if node.text.isidentifier() else frozenset()
+        case Comment() | Blank() | Return():
             return frozenset()
         case Prefix():
             return mentioned(node.x)
@@ -243,7 +248,7 @@ def mentioned(node: CStmt | CExpr) -> frozenset[str]:
         case Braces():
             return _all_mentioned(node.items)
         case Declare():
-            return mentioned(node.init)
+            return mentioned(node.init) | constants_of(node.type)
         case DeclareArray():
             return frozenset() if node.init is None else mentioned(node.init)
         case Assign():
@@ -258,6 +263,13 @@ def mentioned(node: CStmt | CExpr) -> frozenset[str]:
             return _all_mentioned(node.body)
         case _:
             assert_never(node)
+
+
+def constants_of(type_: str) -> frozenset[str]:
+    """The names among the numbers of a template: ``K`` of ``SharedTile<bf16, 64, K, K, 3>``."""
+    _, _, numbers = type_.rpartition(">")[0].partition(",")
+    arguments = (text.strip() for text in numbers.split(","))
+    return frozenset(argument for argument in arguments if argument and not argument.isdigit())
 
 
 def _all_mentioned(nodes: Iterable[CStmt | CExpr]) -> frozenset[str]:

@@ -27,7 +27,8 @@ class Tensor:
     """A tensor argument. ``shape`` holds numbers and run-time dims (``T``, ``H``); ``optional`` may be null.
 
     ``strides`` "contiguous": row-major, computed from the shape; "rows": every stride but the last (which
-    is 1) is a run-time argument; "free": every stride is. Strides count elements.
+    is 1) is a run-time argument; "free": every stride is. Strides count elements. For readers alone: ``symbols`` is the
+    shape as the spec has it (none: as in ``shape``), ``about`` what the tensor means.
     """
 
     name: str
@@ -37,6 +38,8 @@ class Tensor:
     strides: str
     optional: bool
     span: Span = dataclasses.field(compare=False)
+    symbols: tuple[int | str, ...] = dataclasses.field(default=(), compare=False)
+    about: str = dataclasses.field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +67,8 @@ class Window:
     SEQUENCE: table ``cu_seqlens`` [N+1] i32. CHUNK of the grid (``parent`` None): tables ``chunk_start`` and
     ``chunk_len`` [NC] i32, ordinal = grid coordinate. CHUNK of a loop over sequence ``parent``: starts at
     parent.start + extent * iteration; ordinal = ``seq_chunk_start``[n] + iteration ([N+1] i32).
-    BLOCK: starts at extent * ordinal. ``extent`` is 0 for a SEQUENCE.
+    BLOCK: starts at extent * ordinal. ``extent`` is 0 for a SEQUENCE; ``symbol`` is how the spec writes it, for
+    readers.
     """
 
     name: str
@@ -72,19 +76,22 @@ class Window:
     extent: int
     parent: str | None
     span: Span = dataclasses.field(compare=False)
+    symbol: str = dataclasses.field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridAxis:
     """One grid coordinate, outermost first. ``count``: its number of values (a number or a run-time dim).
 
-    ``window`` is set when the coordinate binds a window (its ordinal), None for a plain integer (``hv``).
+    ``window`` is set when the coordinate binds a window (its ordinal), None for a plain integer (``hv``). ``symbol``: a
+    static count as the spec has it (``V//VB``), for readers.
     """
 
     name: str
     count: int | str
     window: Window | None
     span: Span = dataclasses.field(compare=False)
+    symbol: str = dataclasses.field(default="", compare=False)
 
 
 # --------------------------------------------------------------------------- element expressions

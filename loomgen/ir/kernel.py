@@ -53,7 +53,8 @@ class KernelName:
 class KernelSpec:
     """One expansion of a stage spec: a variant and an instantiation, for every target in ``targets``.
 
-    ``spec_digest`` is the SHA-256 of the canonical parsed spec: comments and blank lines do not change it.
+    ``spec_digest`` is the SHA-256 of the canonical parsed spec: comments and blank lines do not change it. ``about`` is
+    the spec's, for readers.
     """
 
     name: KernelName
@@ -63,6 +64,7 @@ class KernelSpec:
     spec_path: str
     spec_digest: str
     targets: tuple[str, ...]
+    about: str = ""
 
 
 class ArgumentKind(Enum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from loomgen.ir.types import DType, Index
 
@@ -118,7 +118,7 @@ class SharedBuffer:
 
     ``pitch`` is the distance of rows in elements; ``swizzle`` the number of 16-byte-chunk bits XORed with the row.
     A tile for the copy and product hardware lies in ``panels``: side by side, its columns cut evenly among them, each a
-    tile of its own with rows of ``pitch``.
+    tile of its own with rows of ``pitch``. ``symbols`` are the letters' extents as the spec has them, for readers.
     """
 
     name: str
@@ -129,6 +129,7 @@ class SharedBuffer:
     swizzle: int
     slots: int
     panels: int = 1
+    symbols: tuple[str, str] = field(default=("", ""), compare=False)
 
     @property
     def slot_bytes(self) -> int:

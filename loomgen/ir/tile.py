@@ -287,3 +287,5 @@ class Program:
     indices: tuple[Index, ...]
     body: tuple[Stmt, ...]
     span: Span = field(compare=False)
+    numbers: tuple[tuple[str, int], ...] = ()  # all static names: the dims, then a variant's numbers
+    where: tuple[tuple[str, Expr], ...] = ()  # the spec's names for integer expressions of the grid

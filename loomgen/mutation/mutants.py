@@ -41,11 +41,11 @@ _SYNC = re.compile(
     r"|tma_store_commit|tma_store_wait<\d+>|wgmma_fence|wgmma_commit|wgmma_wait<\d+>)\("
 )
 _WAIT = re.compile(r"\b(cp_async_wait|tma_store_wait|wgmma_wait)<(\d+)>")
-_LANE_MAP = re.compile(r"^\s*const int (?:row|col|lane_row|lane_col|pair_row|pair_col) = ")
+_LANE_MAP = re.compile(r"^\s*const int (?:matrix_row|col|lane_row|lane_col|pair_row|pair_col) = ")
 _SLOT = re.compile(r"\.at_slot\((\w+) % (\d+)\)")
 _RING_SLOT = re.compile(r"^(\s*const int \w+_slot = )(\w+) % (\d+);")
 _PHASE = re.compile(r"(mbarrier_wait\(.*, )(1 - )?(\w+_phase\))")
-_TILE = re.compile(r"const SharedTile<(\w+, \d+, \d+, \d+), (\d)> (\w+)\{")
+_TILE = re.compile(r"const SharedTile<(\w+, \w+, \w+, \w+), (\d)> (\w+)\{")
 _RING_TILE = re.compile(r"const auto (\w+) = (\w+)\.at_slot\(")
 
 
@@ -67,7 +67,8 @@ def _of_line(number: int, text: str) -> Iterator[Mutant]:
         narrower = text.replace("sync_block(", "sync_warp(")
         yield Mutant(kind=Kind.WEAKENED, line=number, text=text, replacement=narrower)
     if _LANE_MAP.match(text):
-        rotated = re.sub(r"\blane\b", "((lane + 1) % 32)", text)
+        code, slashes, remark = text.partition("//")
+        rotated = re.sub(r"\blane\b", "((lane + 1) % 32)", code) + slashes + remark
         yield Mutant(kind=Kind.LANES, line=number, text=text, replacement=rotated)
     if _SLOT.search(text):
         shifted = _SLOT.sub(r".at_slot((\1 + 1) % \2)", text)

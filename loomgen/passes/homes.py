@@ -39,16 +39,21 @@ def shared_buffer(name: str, dtype: DType, rows: Index | None, cols: Index, slot
     takes a whole word.
     """
     dtype = DType.I32 if dtype is DType.BOOL else dtype
-    if rows is None:
-        return SharedBuffer(name=name, dtype=dtype, rows=1, cols=cols.extent, pitch=cols.extent, swizzle=0, slots=slots)
     pitch, swizzle = cols.extent, 0
-    if dtype.is_half:
+    if rows is not None and dtype.is_half:
         row_bytes = cols.extent * dtype.n_bytes
         swizzle = next((bits for bits in _SWIZZLE_BITS if row_bytes % (CHUNK_BYTES << bits) == 0), 0)
-    elif cols.extent % 16 == 0:
+    elif rows is not None and cols.extent % 16 == 0:
         pitch = cols.extent + 8
     return SharedBuffer(
-        name=name, dtype=dtype, rows=rows.extent, cols=cols.extent, pitch=pitch, swizzle=swizzle, slots=slots
+        name=name,
+        dtype=dtype,
+        rows=1 if rows is None else rows.extent,
+        cols=cols.extent,
+        pitch=pitch,
+        swizzle=swizzle,
+        slots=slots,
+        symbols=("" if rows is None else rows.symbol, cols.symbol),
     )
 
 
@@ -68,6 +73,7 @@ def panel_buffer(name: str, dtype: DType, rows: Index, cols: Index, slots: int =
         swizzle=max(_SWIZZLE_BITS),
         slots=slots,
         panels=cols.extent // pitch,
+        symbols=(rows.symbol, cols.symbol),
     )
 
 

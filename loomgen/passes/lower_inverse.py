@@ -125,7 +125,7 @@ def _block_row(
         if m == r - 1:
             expr = tile.Cast(x=walk.whole(part, span), dtype=DType.TF32, span=span)
             out.append(Map(value=operand, expr=expr, text=text, span=span))
-        partial = Value(name=f"{base}{r}_sum" + (f"{m}" if m < r - 1 else ""), dtype=DType.F32, indices=(j, _A))
+        partial = Value(name=f"{base}{r}_sum" + (f"{m}" if m else ""), dtype=DType.F32, indices=(j, _A))
         block = TileRead(
             value=rounded, subs=(Sub(index=_A, offset=BLOCK * r), Sub(index=_B, offset=BLOCK * m)), span=span
         )
@@ -142,13 +142,10 @@ def _block_row(
 
 def _identity_minus(r: int, j: Index, total: TileRead | None, span: Span) -> Expr:
     """tf32((1 if j == 16r + b else 0) - total[j, b])."""
-    column: Expr = tile.Binary(
-        op=tile.BinaryOp.ADD,
-        a=tile.IndexRead(index=_B, span=span),
-        b=tile.Const(value=BLOCK * r, dtype=DType.I32, span=span),
-        dtype=DType.I32,
-        span=span,
-    )
+    column: Expr = tile.IndexRead(index=_B, span=span)
+    if r > 0:
+        first = tile.Const(value=BLOCK * r, dtype=DType.I32, span=span)
+        column = tile.Binary(op=tile.BinaryOp.ADD, a=column, b=first, dtype=DType.I32, span=span)
     on_diagonal = tile.Binary(
         op=tile.BinaryOp.EQ, a=tile.IndexRead(index=j, span=span), b=column, dtype=DType.BOOL, span=span
     )

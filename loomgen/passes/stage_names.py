@@ -9,9 +9,11 @@ from loomgen.passes.arguments import possible_arguments
 
 
 def stage_names(program: Program) -> frozenset[str]:
-    """Its values, its arguments, the coordinates of its grid and its loops, and every letter."""
+    """Its values, carried ones too, its arguments, the coordinates of its grid and its loops, and every letter."""
     statements = list(walk.statements(program.body))
     values = {value for stmt in statements for value in walk.defined(stmt)}
+    loops = (stmt for stmt in statements if isinstance(stmt, tile.ForWindow | tile.ForRange))
+    values |= {carry.inner for loop in loops for carry in loop.carried}
     return frozenset(value.name for value in values) | own_names(program) | loop_names(program)
 
 
@@ -23,9 +25,10 @@ def loop_names(program: Program) -> frozenset[str]:
 
 
 def own_names(program: Program) -> frozenset[str]:
-    """What no tile can be called in code: arguments, coordinates of the grid, letters."""
+    """What no tile can be called in code: arguments, letters, static numbers, the grid's coordinates and names."""
     values = [value for stmt in walk.statements(program.body) for value in walk.defined(stmt)]
     letters = {index.name for index in program.indices} | {index.name for value in values for index in value.indices}
     arguments = {argument.name for argument in possible_arguments(program)}
     arguments |= {tensor_map_name(tensor.name) for tensor in program.tensors}
-    return frozenset(arguments | letters | {axis.name for axis in program.grid})
+    numbers = {name for name, _ in (*program.numbers, *program.where)}
+    return frozenset(arguments | letters | numbers | {axis.name for axis in program.grid})

@@ -19,9 +19,10 @@ from dataclasses import replace
 from loomgen.errors import InternalError
 from loomgen.ir import plan
 from loomgen.ir.plan import Barrier, Plan, PlanOp, Scope, SharedLayout, Wait
-from loomgen.passes.conflicts import Conflicts, Edge, Touch, common_blocks
+from loomgen.passes.conflicts import Conflicts, Edge, common_blocks
 from loomgen.passes.flow import Flow, Sync, graphs
 from loomgen.passes.role_arms import arms, as_plan
+from loomgen.passes.sync_reasons import Pair, reason
 from loomgen.passes.trace import Event, Path, Reached, traces
 
 _ROUNDS = 200
@@ -50,7 +51,8 @@ def _synchronise(kernel: Plan, layout: SharedLayout) -> Plan:
         ways = (flow.unordered_way(placement, needless) for flow in flows)
         missed = next((way for way in ways if way is not None), None)
         if missed is None:
-            return _insert(kernel, placement, needless)
+            real = [(events, _real(edges)) for events, edges in paths]
+            return _insert(kernel, _explained(real, placement), needless)
         paths.append((missed, conflicts.edges(missed)))
     raise InternalError("synchronise", "no fixed point: a way through the plan keeps missing")
 
@@ -99,13 +101,26 @@ def _sync_positions(events: Sequence[Event], placement: _Placement) -> list[tupl
 
 
 def _is_ordered(edge: Edge, events: Sequence[Event], syncs: Sequence[tuple[int, Sync]]) -> bool:
-    between = [(at, sync) for at, sync in syncs if edge.src.at < at <= edge.dst.at]
+    between = _between(edge, syncs)
     if not edge.src.access.is_async:
         return any(sync.scope.value >= edge.scope.value for _, sync in between)
+    wait, barrier = _arrival(edge, events, syncs)
+    return wait is not None and (edge.scope is Scope.THREAD or barrier is not None)
+
+
+def _between(edge: Edge, syncs: Sequence[tuple[int, Sync]]) -> list[tuple[int, Sync]]:
+    return [(at, sync) for at, sync in syncs if edge.src.at < at <= edge.dst.at]
+
+
+def _arrival(edge: Edge, events: Sequence[Event], syncs: Sequence[tuple[int, Sync]]) -> tuple[Path | None, Path | None]:
+    """Where an asynchronous copy is waited for, and the first barrier from there on that is wide enough."""
+    between = _between(edge, syncs)
     done_from = next((n for n, (at, sync) in enumerate(between) if _completes(edge, events, at, sync)), None)
     if done_from is None:
-        return False
-    return edge.scope is Scope.THREAD or any(s.scope.value >= edge.scope.value for _, s in between[done_from:])
+        return None, None
+    wide = (at for at, sync in between[done_from:] if sync.scope.value >= edge.scope.value)
+    barrier = next(wide, None)
+    return events[between[done_from][0]].path, None if barrier is None else events[barrier].path
 
 
 def _completes(edge: Edge, events: Sequence[Event], at: int, sync: Sync) -> bool:
@@ -156,12 +171,16 @@ def _reached_at(path: Path, edge: Edge, events: Sequence[Event]) -> int:
 
 
 def _reason(edge: Edge) -> str:
-    return f"{_describe(edge.src)} -> {_describe(edge.dst)}"
+    return reason([_pair(edge)])
 
 
-def _describe(touch: Touch) -> str:
-    verb = "write" if touch.access.is_write else "read"
-    return f"{verb} {touch.access.buffer.name}"
+def _pair(edge: Edge) -> Pair:
+    """The accesses in words; a ring's slot that is filled for a later iteration is told apart."""
+    suffix = "_next" if edge.dst.access.ahead else ""
+    (before, earlier), (after, later) = (
+        ("write" if touch.access.is_write else "read", touch.access.buffer.name) for touch in (edge.src, edge.dst)
+    )
+    return (before, earlier), (after, f"{later}{suffix}")
 
 
 def _real(edges: Sequence[Edge]) -> list[Edge]:
@@ -178,6 +197,33 @@ def _minimal(paths: _Paths, placement: _Placement) -> _Placement:
                 placement = trial
                 break
     return {path: sync for path, sync in placement.items() if sync != Sync()}
+
+
+def _explained(paths: _Paths, placement: _Placement) -> _Placement:
+    """With the pairs of accesses in its reason that a wait or a barrier orders."""
+    return {
+        path: replace(
+            sync,
+            wait_reason=_ordered_by(paths, placement, path, replace(sync, pending=None), is_wait=True),
+            barrier_reason=_ordered_by(paths, placement, path, replace(sync, scope=Scope.THREAD), is_wait=False),
+        )
+        for path, sync in placement.items()
+    }
+
+
+def _ordered_by(paths: _Paths, placement: _Placement, path: Path, weaker: Sync, *, is_wait: bool) -> str:
+    """The pairs that need what ``weaker`` lacks at ``path``, and the copies that arrive there; by their later ends."""
+    found: dict[tuple[Path, Path, int], Pair] = {}
+    for events, edges in paths:
+        full, weakened = (_sync_positions(events, each) for each in (placement, {**placement, path: weaker}))
+        for edge in edges:
+            ends = (edge.dst.event.path, edge.src.event.path, edge.dst.number)
+            if ends in found:
+                continue
+            arrives = edge.src.access.is_async and _arrival(edge, events, full)[0 if is_wait else 1] == path
+            if arrives or not _is_ordered(edge, events, weakened):
+                found[ends] = _pair(edge)
+    return reason(pair for _, pair in sorted(found.items()))
 
 
 def _weakenings(sync: Sync) -> Iterator[Sync]:

@@ -34,6 +34,7 @@ from loomgen.ir.device import (
     Return,
     Scope,
     Ternary,
+    constants_of,
 )
 
 _CONSTANTS = frozenset({"true", "false", "nullptr"})
@@ -85,9 +86,9 @@ class _Verifier:
         match stmt:
             case Declare():
                 self._expression(stmt.init, names)
-                self._declare(
-                    stmt.name, _Declared(is_const=stmt.type.startswith("const ") and "*" not in stmt.type), names
-                )
+                for constant in sorted(constants_of(stmt.type)):
+                    self._known(constant, names)
+                self._declare(stmt.name, _declared(stmt, names), names)
             case DeclareArray():
                 if stmt.init is not None:
                     self._expression(stmt.init, names)
@@ -141,7 +142,8 @@ class _Verifier:
                 if expr.text not in _CONSTANTS:
                     self._known(expr.text.partition(".")[0], names)
             case Literal():
-                pass
+                if expr.text.isidentifier() and expr.text not in _CONSTANTS:
+                    self._known(expr.text, names)
             case Element():
                 self._element(expr, names)
             case Prefix():
@@ -180,6 +182,12 @@ class _Verifier:
 # --------------------------------------------------------------------------- values
 
 
+def _declared(stmt: Declare, names: _Names) -> _Declared:
+    if stmt.type == "constexpr int":
+        return _Declared(is_const=True, values=_values(stmt.init, names))
+    return _Declared(is_const=stmt.type.startswith("const ") and "*" not in stmt.type)
+
+
 def _loop_values(loop: For, names: _Names) -> _Range | None:
     begin, end = _values(loop.begin, names), _values(loop.end, names)
     if begin is None or end is None or begin[0] >= end[1]:
@@ -192,7 +200,7 @@ def _values(expr: CExpr, names: _Names) -> _Range | None:
     match expr:
         case Literal() if expr.text.lstrip("-").isdigit():
             return int(expr.text), int(expr.text)
-        case Name():
+        case Name() | Literal():
             found = names.find(expr.text)
             return None if found is None else found.values
         case Infix():

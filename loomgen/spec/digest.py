@@ -16,8 +16,9 @@ _EXPRESSIONS = frozenset({"tensors", "index", "grid", "where", "schedule"})
 
 
 def spec_digest(model: SpecModel, program: list[ast.stmt]) -> str:
-    """SHA-256, in hexadecimal, of the canonical content; ``about`` is not part of it."""
-    content: dict[str, Any] = model.model_dump(exclude_defaults=True, exclude={"about", "program"})
+    """SHA-256, in hexadecimal, of the canonical content; ``about`` is no part of it, nor a tensor's."""
+    left_out: Any = {"about": True, "program": True, "tensors": {"__all__": {"about"}}}
+    content: dict[str, Any] = model.model_dump(exclude_defaults=True, exclude=left_out)
     for section in _EXPRESSIONS & content.keys():
         content[section] = _squeezed(content[section])
     for section in (section for section in _ORDERED if section in content):

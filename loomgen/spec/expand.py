@@ -205,6 +205,7 @@ class _File:
             spec_path=self.document.path,
             spec_digest=self.digest,
             targets=tuple(target for target in TARGETS if target in self.model.targets),
+            about=self.model.about,
         )
 
     def _name(self, expansion: _Expansion) -> KernelName:
@@ -233,6 +234,8 @@ class _File:
             indices=tuple(declarations.indices.values()),
             body=body,
             span=self.document.value_span(("stage",)),
+            numbers=tuple(expansion.statics.numbers.items()),
+            where=tuple(declarations.where.items()),
         )
 
 

@@ -43,6 +43,7 @@ class TensorModel(_Section):
     optional: bool = Field(default=False, description="May be absent; the program asks with `given(x)`.")
     distinct: bool = Field(default=False, description="An index tensor whose elements are all different.")
     scatter: bool = Field(default=False, description="An output whose places are computed: who owns one is not proved.")
+    about: str = Field(default="", description="What it holds, in a few words; for readers.")
 
 
 class SplitModel(_Section):

@@ -107,6 +107,8 @@ def _check_variants(document: Document, model: SpecModel, diagnostics: Collector
 
 def _words_used(document: Document) -> frozenset[str]:
     texts = (
-        text.value for loc, text in document.texts.items() if loc[0] not in ("about", "variants", "instantiations")
+        text.value
+        for loc, text in document.texts.items()
+        if loc[0] not in ("about", "variants", "instantiations") and loc[2:] != ("about",)
     )
     return frozenset(word for text in texts for word in re.findall(r"\w+", text))

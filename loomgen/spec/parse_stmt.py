@@ -190,7 +190,9 @@ class _Lowering:
         if extent is None:
             raise Reject(Code.UNKNOWN_STATIC, span, f"chunks have {CHUNK_DIM} tokens: `dims` must give {CHUNK_DIM}")
         window_span = self.text.span(node.target)
-        window = Window(name=name, kind=WindowKind.CHUNK, extent=extent, parent=parent.name, span=window_span)
+        window = Window(
+            name=name, kind=WindowKind.CHUNK, extent=extent, parent=parent.name, span=window_span, symbol=CHUNK_DIM
+        )
         inner = scope.child()
         inner.windows[name] = window
         text, span = statement_text(node), self.text.span(node)

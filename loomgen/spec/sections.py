@@ -92,6 +92,8 @@ class SectionReader:
             strides=model.strides,
             optional=model.optional,
             span=self.document.key_span(loc),
+            symbols=symbols[name],
+            about=model.about,
         )
 
     def _dimension(self, size: Number, loc: Loc) -> int | str:
@@ -120,16 +122,18 @@ class SectionReader:
         span = self.document.key_span(loc)
         match value:
             case "sequences":
-                return _window_axis(name, SEQUENCES_DIM, WindowKind.SEQUENCE, 0, span)
+                return _window_axis(name, (SEQUENCES_DIM, ""), WindowKind.SEQUENCE, (0, ""), span)
             case "chunks":
-                return _window_axis(name, CHUNKS_DIM, WindowKind.CHUNK, self._chunk_extent(loc), span)
+                extent = (self._chunk_extent(loc), CHUNK_DIM)
+                return _window_axis(name, (CHUNKS_DIM, ""), WindowKind.CHUNK, extent, span)
             case "segments":
                 message = "segments are not part of this version of the language"
                 raise Reject(Code.SEGMENTS, self.document.value_span(loc), message)
             case str() if "(" in value:
                 return self._blocks_axis(name, loc, blocked)
             case _:
-                return GridAxis(name=name, count=self._count(value, loc), window=None, span=span)
+                count = self._count(value, loc)
+                return GridAxis(name=name, count=count, window=None, span=span, symbol=str(value).replace(" ", ""))
 
     def _count(self, value: Number, loc: Loc) -> int | str:
         if isinstance(value, str) and not value[:1].isupper() and value not in self.statics.numbers:
@@ -160,7 +164,8 @@ class SectionReader:
             message = f"{_equation(shown, extent)} does not divide {_equation(whole.id, size)}"
             raise Reject(Code.NOT_DIVISIBLE, place, message)
         blocked[name] = whole.id
-        return _window_axis(name, size // extent, WindowKind.BLOCK, extent, self.document.key_span(loc))
+        count = (size // extent, f"{whole.id}//({shown})")
+        return _window_axis(name, count, WindowKind.BLOCK, (extent, shown), self.document.key_span(loc))
 
     def _static(self, node: ast.expr, text: Text) -> int:
         value = fold(node, self.statics)
@@ -200,9 +205,12 @@ class SectionReader:
         return expr
 
 
-def _window_axis(name: str, count: int | str, kind: WindowKind, extent: int, span: Span) -> GridAxis:
-    window = Window(name=name, kind=kind, extent=extent, parent=None, span=span)
-    return GridAxis(name=name, count=count, window=window, span=span)
+def _window_axis(
+    name: str, count: tuple[int | str, str], kind: WindowKind, extent: tuple[int, str], span: Span
+) -> GridAxis:
+    """``count`` and ``extent`` are numbers and how the spec writes them."""
+    window = Window(name=name, kind=kind, extent=extent[0], parent=None, span=span, symbol=extent[1])
+    return GridAxis(name=name, count=count[0], window=window, span=span, symbol=count[1])
 
 
 def _shown(loc: Loc) -> str:

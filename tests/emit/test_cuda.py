@@ -14,7 +14,9 @@ from tests.passes.gdn import ALL_STAGES, STAGES, lowered
 @pytest.mark.parametrize("stage", ALL_STAGES)
 def test_a_kernel_is_one_function_of_short_lines(stage: str) -> None:
     kernel = lowered(stage)
-    head, name, *lines = emit_body(kernel).split("\n")
+    comment, _, function = emit_body(kernel).partition("LOOM_KERNEL")
+    assert all(line.startswith("// ") for line in comment.splitlines())
+    head, name, *lines = f"LOOM_KERNEL{function}".split("\n")
     assert head == f"LOOM_KERNEL({kernel.launch.threads}, {kernel.launch.min_blocks})"
     assert name == f"{kernel.kernel.name}("
     assert lines[-2:] == ["}", ""]
@@ -28,7 +30,8 @@ def test_a_kernel_is_one_function_of_short_lines(stage: str) -> None:
 def test_every_wait_and_barrier_names_the_accesses_that_it_orders(stage: str) -> None:
     text = emit_body(lowered(stage))
     syncs = re.findall(r"^ *(?:sync_block|sync_warp|cp_async_wait<\d+>)\(\);(.*)$", text, re.MULTILINE)
-    assert all(re.fullmatch(r"  // (?:read|write) \w+ -> (?:read|write) \w+", comment) for comment in syncs), syncs
+    pairs = r"(?:read|write) \w+(?:, \w+)*(?: and \d+ more)? -> (?:read|write) \w+(?:, \w+)*(?: and \d+ more)?"
+    assert all(re.fullmatch(rf"  // {pairs}(?:; {pairs})*", comment) for comment in syncs), syncs
 
 
 @pytest.mark.parametrize("stage", ALL_STAGES)

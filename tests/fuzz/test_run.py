@@ -30,9 +30,7 @@ def test_a_small_run_agrees() -> None:
 def test_a_planted_bug_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Running sums subtract; a run of one round stays in this process."""
     emit = cuda.emit_body
-    monkeypatch.setattr(
-        check, "emit_body", lambda lowered: emit(lowered).replace("total = total + ", "total = total - ")
-    )
+    monkeypatch.setattr(check, "emit_body", lambda lowered: emit(lowered).replace("total += ", "total -= "))
     report = fuzz(20, 0, CACHE, trials=25)
     assert report.failed > 0
     assert report.failure is not None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from loomgen.mutation import Kind, Mutant, mutants
 
 SOURCE = """\
-const int row = 16 * slab + lane / 4;
+const int matrix_row = lane / 4;  // this lane's row
 const int lane_row = lane % 16;
-const SharedTile<bf16, 64, 128, 128, 3> kc_ring{smem};
-const SharedTile<float, 1, 64, 64, 0> g{smem + 32768};
+const SharedTile<bf16, C, K, K, 3> kc_ring{smem};
+const SharedTile<float, 1, 64, 64, 0> g{smem + g_offset};
 cp_async_commit();
 const auto kc = kc_ring.at_slot(c_it % 3);
 cp_async_wait<2>();  // write kc -> read kc
@@ -27,7 +27,7 @@ def changed(mutant: Mutant) -> tuple[str, int, str]:
 
 def test_every_mutant_of_a_source() -> None:
     assert [changed(mutant) for mutant in mutants(SOURCE)] == [
-        ("lanes", 1, "const int row = 16 * slab + ((lane + 1) % 32) / 4;"),
+        ("lanes", 1, "const int matrix_row = ((lane + 1) % 32) / 4;  // this lane's row"),
         ("lanes", 2, "const int lane_row = ((lane + 1) % 32) % 16;"),
         ("deleted", 5, ""),
         ("ring", 6, "const auto kc = kc_ring.at_slot((c_it + 1) % 3);"),
@@ -38,8 +38,8 @@ def test_every_mutant_of_a_source() -> None:
         (
             "swizzle",
             10,
-            "ldmatrix_x4(b, SharedTile<bf16, 64, 128, 128, 2>{kc.base}.at(16 * tile + pair_row, "
-            "SharedTile<bf16, 64, 128, 128, 2>{kc.base}.at(0, 1)));",
+            "ldmatrix_x4(b, SharedTile<bf16, C, K, K, 2>{kc.base}.at(16 * tile + pair_row, "
+            "SharedTile<bf16, C, K, K, 2>{kc.base}.at(0, 1)));",
         ),
         ("deleted", 12, ""),
         ("deleted", 13, ""),

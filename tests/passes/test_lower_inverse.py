@@ -25,7 +25,7 @@ def test_two_block_rows(tmp_path: Path) -> None:
     assert lines_of(lower_inverse(program_of(tmp_path, INVERSE, chunk=32)))[N_LOADS + 1 :] == [
         "U_tf32[i,j]:tf32 = tf32(L[i,j])",
         "U_diag[i,b16]:tf32 = inverses of the diagonal blocks of 1 + U_tf32[i,j]",
-        "U0_rhs[j,b16]:tf32 = tf32(1.0 if j == b16 + 0 else 0.0)",
+        "U0_rhs[j,b16]:tf32 = tf32(1.0 if j == b16 else 0.0)",
         "U0[j,a16]:f32 = U0_rhs[j,b16] @ U_diag[a16,b16] over b16",
         "U0_t[j,a16]:tf32 = tf32(U0[j,a16])",
         "U1_sum[j,a16]:f32 = U0_t[j,b16] @ U_tf32[a16+16,b16] over b16",

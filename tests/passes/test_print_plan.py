@@ -71,7 +71,7 @@ def test_products_exchanges_and_branches_of_the_scan() -> None:
 def test_blocks_of_the_inverse() -> None:
     lines = print_plan(lowered("wy").plan).splitlines()
     assert "  invert the diagonal blocks of 1 + U_tf32_smem[i,j] to U_diag[i,b16]" in lines
-    assert "  mma %U2_sum0[j,a16]:f32 += %U1_t[j,a16]:tf32 @ U_tf32_smem[a16 + 32,b16 + 16] over b16, m16n8k8" in lines
+    assert "  mma %U2_sum[j,a16]:f32 += %U1_t[j,a16]:tf32 @ U_tf32_smem[a16 + 32,b16 + 16] over b16, m16n8k8" in lines
 
 
 def test_strips_rows_and_sums() -> None:

@@ -94,7 +94,7 @@ def test_one_barrier_serves_every_pair_that_spans_it() -> None:
     assert lines(store(A), store(B), copy_out(A), copy_out(B)) == [
         "store a",
         "store b",
-        "block barrier: write a -> read a",
+        "block barrier: write a, b -> read them",
         "copy out a",
         "copy out b",
     ]
@@ -119,7 +119,7 @@ def test_a_ring_needs_one_barrier_an_iteration() -> None:
         "preload 1: r",
         "loop",
         "  wait 0: write r -> read r",
-        "  block barrier: write r -> read r",
+        "  block barrier: write r -> read r; read r -> write r_next",
         "  arrive r",
         "  prefetch 1: r",
         "  commit",
@@ -140,8 +140,8 @@ def test_a_group_that_a_later_one_may_hold_is_not_closed_on_its_own() -> None:
         "  block barrier: read b -> write b",
         "  copy in b",
         "  commit",
-        "  wait 0: write b -> read b",
-        "  block barrier: write b -> read b",
+        "  wait 0: write b, a -> read them",
+        "  block barrier: write b, a -> read them",
         "  load b",
         "copy out a",
     ]

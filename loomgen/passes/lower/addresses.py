@@ -9,6 +9,7 @@ from loomgen.errors import Diagnostic, SpecError
 from loomgen.ir import tile, walk
 from loomgen.ir.device import CExpr, Infix, Name, add, call, mul, name, num
 from loomgen.ir.tile import Coord, Tensor, WindowCoord, WindowKind
+from loomgen.passes.lower.statics import static
 from loomgen.spec.codes import Code
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ def stride(tensor: Tensor, dim: int) -> CExpr:
     if tensor.strides == "free" or (tensor.strides == "rows" and dim < rank - 1):
         return name(stride_argument(tensor, dim))
     product: CExpr = num(1)
-    for extent in tensor.shape[dim + 1 :]:
-        product = mul(product, _extent(extent))
+    for inner in range(dim + 1, rank):
+        product = mul(product, _extent(tensor, inner))
     return product
 
 
@@ -80,8 +81,9 @@ def stride_argument(tensor: Tensor, dim: int) -> str:
     return f"{tensor.name}_stride{dim}"
 
 
-def _extent(extent: int | str) -> CExpr:
-    return num(extent) if isinstance(extent, int) else name(extent)
+def _extent(tensor: Tensor, dim: int) -> CExpr:
+    size = tensor.shape[dim]
+    return static(tensor.symbols[dim] if tensor.symbols else "", size) if isinstance(size, int) else name(size)
 
 
 def _offset(tensor: Tensor, fixed: list[CExpr]) -> CExpr:
@@ -96,7 +98,7 @@ def _offset(tensor: Tensor, fixed: list[CExpr]) -> CExpr:
     for dim, coord in enumerate(fixed):
         if total != num(0):
             wide = call("int64_t", total) if isinstance(total, Name) else total
-            total = mul(wide, _extent(tensor.shape[dim]))
+            total = mul(wide, _extent(tensor, dim))
         total = add(total, coord)
     return _widened(total)
 

@@ -22,11 +22,8 @@ from loomgen.passes.lower.addresses import Address, address
 from loomgen.passes.lower.deal import deal_chunks, deal_elements
 from loomgen.passes.lower.elements import Position
 from loomgen.passes.lower.maps import MapContext
-from loomgen.passes.lower.names import (
-    c_type,
-)
-
-_TILE, _HALF, _STEP = name("$tile"), name("$half"), name("$step")
+from loomgen.passes.lower.names import c_type
+from loomgen.passes.lower.statics import static
 
 # --------------------------------------------------------------------------- global <-> shared
 
@@ -100,5 +97,6 @@ def _is_full(coords: tuple[tile.Coord, ...], context: MapContext) -> CExpr | Non
         if isinstance(coord, WindowCoord) and coord.window.kind is WindowKind.CHUNK:
             if not isinstance(coord.offset, tile.IndexRead) or coord.offset.index.extent != coord.window.extent:
                 return None
-            return Infix(op="==", a=context.windows[coord.window].length, b=num(coord.window.extent))
+            whole = static(coord.window.symbol, coord.window.extent)
+            return Infix(op="==", a=context.windows[coord.window].length, b=whole)
     return None

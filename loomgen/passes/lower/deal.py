@@ -6,6 +6,7 @@ from loomgen.ir.device import Branch, CExpr, CStmt, Declare, For, Infix, Scope, 
 from loomgen.ir.plan import SharedBuffer
 from loomgen.ir.types import Index
 from loomgen.passes.lower.names import THREAD
+from loomgen.passes.lower.statics import extent
 
 CHUNK_BYTES = 16
 _PASS = name("$pass")
@@ -52,8 +53,8 @@ def _passes(
     binding = Declare(type="const int", name=letter.name, init=first)
     if n_passes == 1:
         inner = (binding, *declared, *body)
-        in_range = Infix(op="<", a=first, b=num(letter.extent))
+        in_range = Infix(op="<", a=first, b=extent(letter))
         return [Branch(cond=in_range, then=inner)] if is_ragged else [Scope(body=inner)]
     if is_ragged:
-        body = (Branch(cond=Infix(op="<", a=name(letter.name), b=num(letter.extent)), then=body),)
+        body = (Branch(cond=Infix(op="<", a=name(letter.name), b=extent(letter)), then=body),)
     return [For(var="$pass", begin=num(0), end=num(n_passes), unroll=True, body=(binding, *declared, *body))]

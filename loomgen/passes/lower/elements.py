@@ -13,6 +13,7 @@ from loomgen.ir.tile import TileRead
 from loomgen.ir.types import DType, Index
 from loomgen.passes.lower.layouts import Walk, element
 from loomgen.passes.lower.names import Naming, c_type
+from loomgen.passes.lower.statics import extent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +68,12 @@ class ElementNames:
         coords = []
         for axis in home.axes:
             sub = subs[axis]
-            letter = num(0) if sub.index is None else self.index(sub.index)
-            coords.append(add(letter, num(sub.offset)))
+            if sub.index is not None:
+                coords.append(add(self.index(sub.index), num(sub.offset)))
+            elif sub.offset and sub.offset == axis.extent - 1:
+                coords.append(Infix(op="-", a=extent(axis), b=num(1)))
+            else:
+                coords.append(num(sub.offset))
         row = coords[0] if len(coords) == 2 else num(0)
         load = call(f"ld_shared<{c_type(home.buffer.dtype)}>", call(f"{self.naming.tile(home)}.at", row, coords[-1]))
         if read.dtype is DType.BOOL:

@@ -45,11 +45,14 @@ PACK = {DType.BF16: "pack_bf16", DType.F16: "pack_f16"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExprLowering:
-    """Lowers expressions for one thread's element; ``hoisted`` maps expressions to variables that hold them."""
+    """Lowers expressions for one thread's element; ``hoisted`` maps expressions to variables that hold them, ``named``
+    those of the spec's ``where``.
+    """
 
     elements: Elements
     windows: WindowScope
     hoisted: dict[Expr, CExpr] = field(default_factory=dict)
+    named: dict[Expr, CExpr] = field(default_factory=dict)
 
     def integer(self, expr: Expr) -> CExpr:
         return self.lower(expr)
@@ -87,6 +90,8 @@ class ExprLowering:
         if expr in self.hoisted:
             found = self.hoisted[expr]
             return call(NARROW[expr.dtype], found) if expr.dtype.is_half else found
+        if expr in self.named:
+            return self.named[expr]
         match expr:
             case TileRead():
                 element = self.elements.element(expr)

@@ -25,8 +25,6 @@ from loomgen.passes.lower.layouts import FragmentWalk, Walk, element, first_col,
 from loomgen.passes.lower.maps import MapContext
 from loomgen.passes.lower.names import LANE_COL, LANE_ROW, PAIR_COL, PAIR_ROW, PART, c_type, slab_row
 
-_STEP = name("$step")
-
 # --------------------------------------------------------------------------- fragments
 
 
@@ -37,8 +35,8 @@ def lower_load_fragment(op: plan.LoadFragment, context: MapContext) -> list[CStm
     local = context.naming.local(op.dst.name)
     at = _block_address(context.naming.tile(op.src), op.src, op.dst.fragment, context, op.transposed)
     function = "ldmatrix_x4_trans" if op.transposed else "ldmatrix_x4"
-    load = Do(call=call(function, Element(array=local, subscripts=(_STEP,)), at))
-    return [_steps(op.dst.fragment, (load,))]
+    load = Do(call=call(function, Element(array=local, subscripts=(_step(op.dst.fragment),)), at))
+    return _steps(op.dst.fragment, (load,))
 
 
 def lower_store_fragment(op: plan.StoreFragment, context: MapContext) -> list[CStmt]:
@@ -84,8 +82,8 @@ def _pairs(walk: Walk, layout: RegisterLayout, inner: CStmt) -> CStmt:
 def _store_packed(op: plan.StoreFragment, src: RegisterTile, context: MapContext) -> list[CStmt]:
     at = _block_address(context.naming.tile(op.dst), op.dst, src.fragment, context, op.transposed)
     function = "stmatrix_x4_trans" if op.transposed else "stmatrix_x4"
-    source = Element(array=context.naming.local(src.name), subscripts=(_STEP,))
-    return [_steps(src.fragment, (Do(call=call(function, at, source)),))]
+    source = Element(array=context.naming.local(src.name), subscripts=(_step(src.fragment),))
+    return _steps(src.fragment, (Do(call=call(function, at, source)),))
 
 
 def _store_words(op: plan.StoreFragment, src: RegisterTile, context: MapContext) -> list[CStmt]:
@@ -110,15 +108,22 @@ def _at(tile_name: str, ref: SharedRef, row: CExpr, col: CExpr) -> CExpr:
 
 
 def _block_address(tile_name: str, ref: SharedRef, fragment: Fragment, context: MapContext, transposed: bool) -> CExpr:
-    """The row that a lane addresses of the 16 x 16 block of column step ``step``."""
-    first = add(first_col(fragment, context.team), mul(num(16), _STEP))
+    """The row that a lane addresses of the 16 x 16 block of the column step."""
+    first = add(first_col(fragment, context.team), mul(num(16), _step(fragment)))
     if transposed:
         return _at(tile_name, ref, add(first, PAIR_ROW), slab_row(PAIR_COL))
     return _at(tile_name, ref, slab_row(LANE_ROW), add(first, LANE_COL))
 
 
-def _steps(fragment: Fragment, body: tuple[CStmt, ...]) -> CStmt:
-    return For(var="$step", begin=num(0), end=num(fragment.tiles // 2), unroll=True, body=body)
+def _step(fragment: Fragment) -> CExpr:
+    """The column step that the loop is at: the only one where there is no loop."""
+    return num(0) if fragment.tiles == 2 else name("$step")
+
+
+def _steps(fragment: Fragment, body: tuple[CStmt, ...]) -> list[CStmt]:
+    if fragment.tiles == 2:
+        return list(body)
+    return [For(var="$step", begin=num(0), end=num(fragment.tiles // 2), unroll=True, body=body)]
 
 
 def lower_move(op: plan.Move, context: MapContext) -> list[CStmt]:

@@ -31,21 +31,23 @@ class _Collector:
     found: dict[str, dict[Expr, str]] = field(default_factory=lambda: {"uniform": {}, "row": {}, "col": {}})
     names: set[str] = field(default_factory=set)
 
-    def visit(self, expr: Expr, in_arm: bool = False) -> None:
-        """``in_arm``: inside an arm of a select, where a tensor may only be read if the arm is taken."""
+    def visit(self, expr: Expr, in_arm: bool = False, inside: bool = False) -> None:
+        """``in_arm``: inside an arm of a select, where a tensor may only be read if the arm is taken; ``inside`` an
+        expression by column that is hoisted as a whole.
+        """
         kind = self._kind(expr)
         is_hoisted = kind is not None and expr.dtype.is_float and self._costs(expr, kind, in_arm)
+        is_hoisted = is_hoisted and (not inside or kind != "col" or isinstance(expr, TileRead))
         for child in walk.children(expr):
             if not isinstance(child, tile.WindowCoord) and (not is_hoisted or self._stands_alone(child, kind)):
-                self.visit(child, in_arm or isinstance(expr, tile.Select))
+                is_inside = inside or (is_hoisted and kind == "col")
+                self.visit(child, in_arm or isinstance(expr, tile.Select), is_inside)
         if kind is not None and is_hoisted and expr not in self.found[kind]:
             self.found[kind][expr] = self._name(expr, kind)
 
     def _stands_alone(self, expr: Expr, kind: str | None) -> bool:
         """Inside a hoisted expression: what depends on less, and elements of vectors by column, which load in pairs."""
-        if self._kind(expr) != kind:
-            return True
-        return kind == "col" and (isinstance(expr, TileRead) or any(True for _ in walk.tile_reads(expr)))
+        return self._kind(expr) != kind or kind == "col"
 
     def _kind(self, expr: Expr) -> str | None:
         letters = walk.free_indices(expr)
@@ -67,17 +69,27 @@ class _Collector:
         )
 
     def _name(self, expr: Expr, kind: str) -> str:
-        if isinstance(expr, TileRead) and len(expr.subs) == 1:
-            sub = expr.subs[0]
-            name = f"{expr.value.name}${sub.offset if sub.index is None else sub.index.name}"
-        else:
-            letter = {"uniform": "all", "row": self.rows.name, "col": self.cols.name}[kind]
-            name = f"{self.prefix}${letter}"
+        letter = {"uniform": "all", "row": self.rows.name, "col": self.cols.name}[kind]
+        name = _described(expr) or f"{self.prefix}${letter}"
         unique, count = name, 2
         while unique in self.names:
-            unique, count = f"{name}{count}", count + 1
+            unique, count = f"{name}${count}", count + 1
         self.names.add(unique)
         return unique
+
+
+def _described(expr: Expr) -> str | None:
+    """``g_i`` for an element of a vector, ``exp2_g_last`` for a function of one."""
+    match expr:
+        case TileRead(subs=(sub,)):
+            last = expr.value.indices[0].extent - 1
+            place = sub.index.name if sub.index is not None else "last" if sub.offset == last else str(sub.offset)
+            return f"{expr.value.name}${place}{sub.offset if sub.index is not None and sub.offset else ''}"
+        case tile.Call(args=(TileRead() as read,)):
+            inner = _described(read)
+            return None if inner is None else f"{expr.function.value}${inner}"
+        case _:
+            return None
 
 
 def hoist(

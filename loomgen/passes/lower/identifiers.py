@@ -7,6 +7,7 @@ word of C++; so no variable hides another one, whatever the stage calls its tile
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -33,9 +34,12 @@ from loomgen.ir.device import (
     Return,
     Scope,
     Ternary,
+    constants_of,
 )
 from loomgen.passes.lower.cxx_words import CXX_WORDS, code_name
 from loomgen.passes.lower.names import MARK
+
+_MARKED = re.compile(rf"[\w{MARK}]*\{MARK}[\w{MARK}]*")
 
 
 def with_identifiers(body: tuple[CStmt, ...], taken: frozenset[str]) -> tuple[CStmt, ...]:
@@ -70,7 +74,7 @@ def _names(stmt: CStmt) -> Iterator[str]:
     """Every name in the statement, in the order of the text."""
     match stmt:
         case Declare():
-            yield from (stmt.name, *_in_expr(stmt.init))
+            yield from (*sorted(constants_of(stmt.type)), stmt.name, *_in_expr(stmt.init))
         case DeclareArray():
             yield from (stmt.name, *(() if stmt.init is None else _in_expr(stmt.init)))
         case Assign():
@@ -134,7 +138,8 @@ class _Renaming:
     def _statement(self, stmt: CStmt) -> CStmt:
         match stmt:
             case Declare():
-                return replace(stmt, name=self._text(stmt.name), init=self._expr(stmt.init))
+                type_ = self._marked(stmt.type)
+                return replace(stmt, type=type_, name=self._text(stmt.name), init=self._expr(stmt.init))
             case DeclareArray():
                 init = None if stmt.init is None else self._braces(stmt.init)
                 return replace(stmt, name=self._text(stmt.name), init=init)
@@ -150,7 +155,9 @@ class _Renaming:
                 return Branch(cond=self._expr(stmt.cond), then=then, orelse=orelse)
             case Scope():
                 return Scope(body=self.block(stmt.body))
-            case Return() | Comment() | Blank():
+            case Comment():
+                return replace(stmt, text=self._marked(stmt.text))
+            case Return() | Blank():
                 return stmt
             case _:
                 assert_never(stmt)
@@ -160,7 +167,7 @@ class _Renaming:
             case Name():
                 return Name(text=self._text(expr.text))
             case Literal():
-                return expr
+                return Literal(text=code_name(expr.text)) if expr.text[:1].isupper() else expr
             case Prefix():
                 return replace(expr, x=self._expr(expr.x))
             case Infix():
@@ -186,6 +193,10 @@ class _Renaming:
 
     def _braces(self, expr: Braces) -> Braces:
         return replace(expr, items=self._all(expr.items))
+
+    def _marked(self, text: str) -> str:
+        """A text with the marked names in it replaced."""
+        return _MARKED.sub(lambda found: self.identifiers.get(found[0], found[0]), text)
 
     def _text(self, text: str) -> str:
         base, dot, rest = text.partition(".")

@@ -30,13 +30,16 @@ from loomgen.ir.device import (
 from loomgen.ir.plan import Leaf, Plan, PlanOp, RegisterTile, Scope, SharedBuffer, SharedLayout, SharedRef, StripTile
 from loomgen.ir.tile import Window
 from loomgen.ir.types import DType
+from loomgen.passes.lower.equations import equations
 from loomgen.passes.lower.identifiers import with_identifiers
 from loomgen.passes.lower.layouts import walk_of
 from loomgen.passes.lower.leaf import lower_leaf
 from loomgen.passes.lower.maps import MapContext
 from loomgen.passes.lower.names import THREAD, WARP, Naming, c_type
-from loomgen.passes.lower.prologue import prologue, role_thread
+from loomgen.passes.lower.prologue import prologue, role_thread, where_names
 from loomgen.passes.lower.roles import arm_registers, rings_of, turn_rings
+from loomgen.passes.lower.sink import sink
+from loomgen.passes.lower.statics import static
 from loomgen.passes.lower.windows import WindowNames, WindowScope, grid_window, loop_window
 from loomgen.passes.role_arms import arms
 from loomgen.passes.stage_names import own_names, stage_names
@@ -52,8 +55,11 @@ def lower_body(program: tile.Program, the_plan: Plan, layout: SharedLayout) -> t
         if axis.window is not None:
             windows = windows.with_window(axis.window.name, grid_window(axis.window))
     context = MapContext(team=the_plan.team, windows=windows, naming=naming, block_barrier=call("sync_block"))
-    work = _Block(context=context).statements(the_plan.body)
-    body = (*prologue(program.grid, the_plan.team, layout, naming, has_roles=bool(arms(the_plan))), *work)
+    declared, where = where_names(program, context)
+    work = tuple(_Block(context=replace(context, where=where)).statements(the_plan.body))
+    for constant in reversed(declared):
+        work = sink(constant, work)
+    body = (*prologue(program, the_plan.team, layout, naming, has_roles=bool(arms(the_plan))), *work)
     return with_identifiers(body, stage_names(program))
 
 
@@ -68,11 +74,13 @@ class _Block:
         out: list[CStmt] = []
         text = ""
         known = set(self.declared)
+        phases = equations(ops, self.context.naming)
         for at, op in enumerate(ops):
             statement = _statement_text(ops[at:])
             if statement and statement != text:
                 out += [Blank(), Comment(text=statement, statement=True)]
                 text = statement
+            out += [Comment(text=line) for line in phases.get(at, ())]
             cleared = frozenset[str]()
             for array in _shared_here(op, ops[at + 1 :]):
                 if array.name in known:
@@ -148,8 +156,9 @@ class _Block:
 
     def _open_window(self, window: Window) -> list[CStmt]:
         """The number of chunks, and the ordinal of the first one in the batch."""
-        length = self._parent(window).length
-        rounded = Infix(op="/", a=add(length, num(window.extent - 1)), b=num(window.extent))
+        extent = static(window.symbol, window.extent)
+        filled = Infix(op="-", a=add(self._parent(window).length, extent), b=num(1))
+        rounded = Infix(op="/", a=filled, b=extent)
         first = call("ld_global", add(name("seq_chunk_start"), name(window.parent or "")))
         return [
             Declare(type="const int", name=f"{window.name}$count", init=rounded),
@@ -161,7 +170,8 @@ class _Block:
         parent = self._parent(window)
         names = loop_window(window, parent, prefix, iteration)
         left = parent.length if names.pos == num(0) else Infix(op="-", a=parent.length, b=names.pos)
-        length = Ternary(cond=Infix(op="<", a=left, b=num(window.extent)), then=left, orelse=num(window.extent))
+        extent = static(window.symbol, window.extent)
+        length = Ternary(cond=Infix(op="<", a=left, b=extent), then=left, orelse=extent)
         variables: list[CStmt] = [
             Declare(type="const int", name=f"{prefix}$start", init=add(parent.start, names.pos)),
             Declare(type="const int", name=f"{prefix}$len", init=length),

@@ -27,6 +27,7 @@ from loomgen.ir.plan import Fragment, RegisterLayout, Strip, Team
 from loomgen.ir.types import DType, Index
 from loomgen.passes.lower.expressions import PACK
 from loomgen.passes.lower.names import COL, LANE, PART, ROW, THREAD
+from loomgen.passes.lower.statics import extent
 
 WIDEN_LOW = {DType.BF16: "lo_bf16", DType.F16: "lo_f16"}
 WIDEN_HIGH = {DType.BF16: "hi_bf16", DType.F16: "hi_f16"}
@@ -112,7 +113,8 @@ class FragmentWalk:
     def first_col(self) -> CExpr:
         """The first column that this warp holds."""
         is_split = self.fragment.col_parts > 1 and self.team.parts > 1
-        return mul(PART, num(self.fragment.local_cols)) if is_split else num(0)
+        share = Infix(op="/", a=extent(self.fragment.cols), b=num(self.fragment.col_parts))
+        return mul(share, PART) if is_split else num(0)
 
     def extents(self, dtype: DType) -> tuple[int, int]:
         return (self.fragment.tiles // 2 if dtype.is_half else self.fragment.tiles), 4
@@ -157,7 +159,7 @@ class StripWalk:
     def row_guard(self) -> CExpr | None:
         if self.strip.rows.extent % self.strip.groups == 0:
             return None
-        return Infix(op="<", a=name(self.strip.rows.name), b=num(self.strip.rows.extent))
+        return Infix(op="<", a=name(self.strip.rows.name), b=extent(self.strip.rows))
 
     def col(self) -> CExpr:
         return add(self.first_col(), mul(num(2), name(self.col_var)))

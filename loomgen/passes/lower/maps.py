@@ -31,6 +31,7 @@ from loomgen.passes.lower.expressions import ExprLowering
 from loomgen.passes.lower.hoist import Hoisted, hoist
 from loomgen.passes.lower.layouts import Walk, row_loop, store_pair, walk_of
 from loomgen.passes.lower.names import Naming, c_type
+from loomgen.passes.lower.statics import extent
 from loomgen.passes.lower.windows import WindowScope
 
 _IDENTITY = {ReduceOp.SUM: Literal(text="-0.0f"), ReduceOp.MAX: Literal(text="-__builtin_huge_valf()")}
@@ -50,10 +51,12 @@ class MapContext:
         """The ring that hands the buffer over."""
         return next(ring for ring in self.rings if buffer in ring.buffers)
 
+    where: tuple[tuple[Expr, CExpr], ...] = ()  # what the spec has a name for
+
     def at(self, homes: plan.Homes, position: Position) -> ExprLowering:
         """Lowers expressions at one element."""
         elements = ElementNames(homes=dict(homes), position=position, naming=self.naming)
-        return ExprLowering(elements=elements, windows=self.windows)
+        return ExprLowering(elements=elements, windows=self.windows, named=dict(self.where))
 
     def uniform(self, expr: Expr, homes: plan.Homes) -> CExpr:
         """An expression without index letters."""
@@ -116,7 +119,7 @@ def lower_reduce_vector(op: plan.ReduceVector, context: MapContext) -> list[CStm
     variable = context.naming.local(op.dst.name)
     at = context.at(op.homes, Position(letters={op.over: name(op.over.name)}))
     update = Assign(target=name(variable), value=_combine(op.op, name(variable), at.lower(op.expr)))
-    loop = For(var=op.over.name, begin=num(0), end=num(op.over.extent), unroll=False, body=(update,))
+    loop = For(var=op.over.name, begin=num(0), end=extent(op.over), unroll=False, body=(update,))
     return [Declare(type="float", name=variable, init=_IDENTITY[op.op]), loop]
 
 

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from loomgen.ir.device import CExpr, add, mul, name, num
 from loomgen.ir.plan import SharedBuffer, SharedRef
 from loomgen.ir.types import DType
+from loomgen.passes.lower.statics import template_argument
 
 MARK = "$"
 """Names of the generated code's own have it, and no name of a stage: ``$slab``, ``kc$next``."""
 
 THREAD, LANE, WARP, SLAB, PART = (name(text) for text in ("$thread", "$lane", "$warp", "$slab", "$part"))
+MATRIX_ROW = name("$matrix_row")
+"""This thread's row of an 8x8 matrix."""
 ROW, COL = name("$row"), name("$col")
 """This thread's first row of a fragment, and its first column inside an 8-column tile."""
 LANE_ROW, LANE_COL = name("$lane_row"), name("$lane_col")
@@ -34,12 +37,20 @@ def c_type(dtype: DType) -> str:
     return _C_TYPES[dtype]
 
 
-def tile_type(buffer: SharedBuffer) -> str:
-    """``SharedTile<bf16, 64, 128, 128, 3>``; ``PanelTile<bf16, 128, 256>`` for several panels."""
+def tile_type(buffer: SharedBuffer, variable: str) -> str:
+    """``SharedTile<bf16, C, K, K, 3>``; a row that is padded is written as ``x_pitch``; ``PanelTile<bf16, MB, OB>`` for
+    several panels.
+    """
+    rows, cols = (template_argument(*size) for size in zip(buffer.symbols, (buffer.rows, buffer.cols), strict=True))
     if buffer.panels > 1:
-        return f"PanelTile<{c_type(buffer.dtype)}, {buffer.rows}, {buffer.cols}>"
-    fields = (c_type(buffer.dtype), buffer.rows, buffer.cols, buffer.pitch, buffer.swizzle)
-    return f"SharedTile<{', '.join(str(field) for field in fields)}>"
+        return f"PanelTile<{c_type(buffer.dtype)}, {rows}, {cols}>"
+    pitch = cols if buffer.pitch == buffer.cols else pitch_name(variable)
+    return f"SharedTile<{c_type(buffer.dtype)}, {rows}, {cols}, {pitch}, {buffer.swizzle}>"
+
+
+def pitch_name(variable: str) -> str:
+    """The constant that holds the pitch of a padded tile."""
+    return f"{variable}$pitch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

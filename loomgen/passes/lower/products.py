@@ -32,6 +32,7 @@ from loomgen.passes.lower.names import (
     LANE,
     LANE_COL,
     LANE_ROW,
+    MATRIX_ROW,
     PAIR_COL,
     PAIR_ROW,
     PART,
@@ -113,7 +114,7 @@ def _half_columns(op: plan.Mma, acc: str, context: MapContext) -> CStmt:
 
 def _tf32_columns(op: plan.Mma, acc: str, context: MapContext) -> CStmt:
     """One column tile at a time; slots t and t+4 of the instruction take the neighbours 2t and 2t+1."""
-    cols = add(add(first_col(op.acc.fragment, context.team), mul(num(8), _TILE)), Infix(op="/", a=LANE, b=num(4)))
+    cols = add(add(first_col(op.acc.fragment, context.team), mul(num(8), _TILE)), MATRIX_ROW)
     over = add(first_col(op.a.fragment, context.team), add(mul(num(8), _STEP), COL))
     body: list[CStmt] = []
     operands: list[CExpr] = []

@@ -34,6 +34,7 @@ from loomgen.passes.lower.elements import ElementNames, Position
 from loomgen.passes.lower.expressions import PACK, ExprLowering
 from loomgen.passes.lower.hoist import hoist
 from loomgen.passes.lower.maps import MapContext
+from loomgen.passes.lower.statics import extent
 
 _PAIR = name("$pair")
 _PAIRS_PER_CHUNK = 4
@@ -58,14 +59,14 @@ def _vector(op: plan.MapShared, context: MapContext) -> list[CStmt]:
 def lower_scan(op: plan.ScanVector, context: MapContext) -> list[CStmt]:
     """Thread t adds, in order, the elements up to t; for a suffix, from the last one down to t."""
     letter = op.dst.axes[0]
-    step, last = name("$step"), num(letter.extent - 1)
+    step, last = name("$step"), Infix(op="-", a=extent(letter), b=num(1))
     is_prefix = op.op is ScanOp.CUMSUM
     at = step if is_prefix else Infix(op="-", a=last, b=step)
     counts = Infix(op="<=" if is_prefix else ">=", a=at, b=name(letter.name))
     load = call("ld_shared<float>", call(f"{context.naming.tile(op.src)}.at", num(0), at))
     total = name("$total")
     add_up = Branch(cond=counts, then=(Assign(target=total, value=Infix(op="+", a=total, b=load)),))
-    loop = For(var="$step", begin=num(0), end=num(letter.extent), unroll=True, body=(add_up,))
+    loop = For(var="$step", begin=num(0), end=extent(letter), unroll=True, body=(add_up,))
     target = call(f"{context.naming.tile(op.dst)}.at", num(0), name(letter.name))
     start = Declare(type="float", name="$total", init=Literal(text="-0.0f"))
     body = (start, loop, Do(call=call("st_shared", target, total)))
@@ -121,7 +122,7 @@ def _in_chunk(op: plan.MapShared, context: MapContext, arrays: dict[str, str], s
         arrays=arrays,
         second=second,
     )
-    return ExprLowering(elements=elements, windows=context.windows)
+    return ExprLowering(elements=elements, windows=context.windows, named=dict(context.where))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

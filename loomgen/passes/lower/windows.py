@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from loomgen.errors import InternalError
 from loomgen.ir.device import CExpr, add, mul, name, num
 from loomgen.ir.tile import Window, WindowKind
+from loomgen.passes.lower.statics import static
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +46,11 @@ def grid_window(window: Window) -> WindowNames:
     """A window bound by the grid: variables ``<name>``, ``<name>_start``, ``<name>_len``; blocks are arithmetic."""
     ordinal = name(window.name)
     if window.kind is WindowKind.BLOCK:
-        start = mul(num(window.extent), ordinal)
-        return WindowNames(start=start, length=num(window.extent), ordinal=ordinal, pos=start, parent_len=None)
-    start, length = name(f"{window.name}$start"), name(f"{window.name}$len")
-    return WindowNames(start=start, length=length, ordinal=ordinal, pos=num(0), parent_len=None)
+        length = static(window.symbol, window.extent)
+        start = mul(length, ordinal)
+        return WindowNames(start=start, length=length, ordinal=ordinal, pos=start, parent_len=None)
+    start, filled = name(f"{window.name}$start"), name(f"{window.name}$len")
+    return WindowNames(start=start, length=filled, ordinal=ordinal, pos=num(0), parent_len=None)
 
 
 def loop_window(window: Window, parent: WindowNames, prefix: str, iteration: CExpr) -> WindowNames:
@@ -59,6 +61,6 @@ def loop_window(window: Window, parent: WindowNames, prefix: str, iteration: CEx
         start=name(f"{prefix}$start"),
         length=name(f"{prefix}$len"),
         ordinal=add(name(f"{window.name}$first"), iteration),
-        pos=mul(num(window.extent), iteration),
+        pos=mul(static(window.symbol, window.extent), iteration),
         parent_len=parent.length,
     )
