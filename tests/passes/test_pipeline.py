@@ -53,6 +53,7 @@ def test_the_steps_hand_on_more_and_more() -> None:
         "fuse_maps": Tiled,
         "select": Planned,
         "group_copies": Planned,
+        "connect_roles": Planned,
         "allocate": LaidOut,
         "synchronise": LaidOut,
         "lower": InCode,

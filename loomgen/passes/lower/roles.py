@@ -82,7 +82,7 @@ def initialise(rings: Iterable[Ring]) -> list[CStmt]:
         return []
     inits.append(Do(call=call("mbarrier_init_fence")))
     is_first = Infix(op="==", a=call("thread_index"), b=num(0))
-    ready = Do(call=call("sync_block"), remark="initialise barriers -> wait at barriers")
+    ready = Do(call=call("sync_block"), remark="write barriers -> read barriers")
     return [Branch(cond=is_first, then=tuple(inits)), ready]
 
 

@@ -50,7 +50,7 @@ matmul_tma__m256_o512_k320_kb64_bf16__m128o256(LOOM_TENSOR_MAP a_map, LOOM_TENSO
         }
         mbarrier_init_fence();
     }
-    sync_block();  // initialise barriers -> wait at barriers
+    sync_block();  // write barriers -> read barriers
 
     if (warp < 4) {
         // role load: warps 0 .. 3
