@@ -173,7 +173,7 @@ def _layout(layout: Layout) -> Case:
     kernel = f"layout_{layout.element}_{layout.pitch}_{layout.swizzle}"
     return Case(
         name=kernel,
-        primitives=("at", "at_slot"),
+        primitives=("at(int, int)", "at_slot"),
         source="layout",
         kernel=kernel,
         inputs=_nothing,

@@ -13,13 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from loomgen.conformance.case import INCLUDE, KERNELS, Case
+from loomgen.conformance.case import INCLUDE, KERNELS, Box, Case
 from loomgen.conformance.compare import Array
 from loomgen.errors import LoomgenError
 from loomgen.target import Target
 
 NVCC_FLAGS = ("-std=c++17", "-O3", "-fmad=false")
 """As the exported kernels are compiled, so that the operators round alike."""
+
+
+_SWIZZLES = (
+    "CU_TENSOR_MAP_SWIZZLE_NONE",
+    "CU_TENSOR_MAP_SWIZZLE_32B",
+    "CU_TENSOR_MAP_SWIZZLE_64B",
+    "CU_TENSOR_MAP_SWIZZLE_128B",
+)
+"""The modes by the number of bits that they permute."""
 
 
 class DeviceError(LoomgenError):
@@ -46,7 +55,7 @@ class Device:
         output = case.empty_output()
         arrays = [*inputs, output]
         with self._memory(arrays) as addresses:
-            self._launch(case, addresses)
+            self._launch(case, arrays, addresses)
             self._call("cuMemcpyDtoH", output.ctypes.data, addresses[-1], output.nbytes)
         return output
 
@@ -63,15 +72,36 @@ class Device:
             for address in addresses:
                 self.driver.cuMemFree(address)  # unchecked: after a failed launch it fails as well
 
-    def _launch(self, case: Case, addresses: Sequence[Any]) -> None:
+    def _launch(self, case: Case, arrays: Sequence[Array], addresses: Sequence[Any]) -> None:
         function = self._call("cuModuleGetFunction", self.module, case.kernel.encode())
         attribute = self.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self._call("cuFuncSetAttribute", function, attribute, case.shared_bytes)
+        maps = {i: self._map(box, arrays[i], addresses[i]) for i, box in enumerate(case.boxes) if box is not None}
         values = (*(ctypes.c_uint64(int(a)) for a in addresses), *(ctypes.c_int32(s) for s in case.scalars))
-        pointers = np.array([ctypes.addressof(value) for value in values], np.uint64)
+        places = [maps[i].getPtr() if i in maps else ctypes.addressof(value) for i, value in enumerate(values)]
+        pointers = np.array(places, np.uint64)
         shape = (case.grid, 1, 1, case.block, 1, 1, case.shared_bytes)
         self._call("cuLaunchKernel", function, *shape, 0, pointers.ctypes.data, 0)
         self._call("cuCtxSynchronize")
+
+    def _map(self, box: Box, array: Array, address: Any) -> Any:
+        """The encoded map of a matrix whose elements are moved as bits; what lies outside of it reads as zeros."""
+        driver, bits = self.driver, 8 * array.itemsize
+        rows, cols = array.shape
+        return self._call(
+            "cuTensorMapEncodeTiled",
+            driver.CUtensorMapDataType[f"CU_TENSOR_MAP_DATA_TYPE_UINT{bits}"],
+            2,
+            int(address),
+            [driver.cuuint64_t(cols), driver.cuuint64_t(rows)],
+            [driver.cuuint64_t(cols * array.itemsize)],
+            [driver.cuuint32_t(box.cols), driver.cuuint32_t(box.rows)],
+            [driver.cuuint32_t(1), driver.cuuint32_t(1)],
+            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            driver.CUtensorMapSwizzle[_SWIZZLES[box.swizzle]],
+            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_NONE,
+            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
 
     def _call(self, function: str, *arguments: Any) -> Any:
         return call(self.driver, function, *arguments)

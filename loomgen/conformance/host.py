@@ -7,8 +7,8 @@ from pathlib import Path
 
 from loomgen.conformance.case import INCLUDE, Case
 from loomgen.conformance.compare import Array
-from loomgen.emulator import Buffer, EmulatedKernel, Parameter, compile_kernel
-from loomgen.emulator.kernel import Value
+from loomgen.emulator import Buffer, EmulatedKernel, KernelSource, Parameter, TensorMap, compile_kernels
+from loomgen.emulator.arguments import Value
 
 
 class UnwrittenOutput(AssertionError):
@@ -21,20 +21,46 @@ def run_on_host(case: Case, kernel: EmulatedKernel, inputs: Sequence[Array]) -> 
     Raises EmulatorFault for what the kernel does wrong and :class:`UnwrittenOutput` if it does too little.
     """
     output = case.empty_output()
-    arguments: dict[str, Value] = {f"input{i}": Buffer(array, "in") for i, array in enumerate(inputs)}
-    arguments["output"] = Buffer(output, "out")
+    arguments: dict[str, Value] = {f"input{i}": _argument(case, i, Buffer(a, "in")) for i, a in enumerate(inputs)}
+    arguments["output"] = _argument(case, len(inputs), Buffer(output, "out"))
     arguments |= {f"scalar{i}": value for i, value in enumerate(case.scalars)}
     report = kernel.launch(arguments, grid=case.grid, block=case.block, shared_bytes=case.shared_bytes)
     if report.unwritten:
-        raise UnwrittenOutput(f"{case.name} left {report.unwritten['output']} bytes unwritten")
+        raise UnwrittenOutput(f"{case.name} left {sum(report.unwritten.values())} bytes unwritten")
     return output
 
 
-def compile_for_host(case: Case, n_inputs: int, cache: Path) -> EmulatedKernel:
-    """The case's kernel for the emulator; ``cache`` holds what was compiled before."""
+def _argument(case: Case, position: int, buffer: Buffer) -> Buffer | TensorMap:
+    """The array that is parameter ``position`` of the kernel."""
+    box = case.box(position)
+    if box is None:
+        return buffer
+    assert buffer.array is not None
+    rows, cols = buffer.array.shape
+    return TensorMap(
+        tensor=f"array{position}",
+        buffer=buffer,
+        rows=rows,
+        cols=cols,
+        box_rows=box.rows,
+        box_cols=box.cols,
+        swizzle=box.swizzle,
+    )
+
+
+def compile_for_host(cases: Sequence[tuple[Case, int]], cache: Path) -> dict[str, EmulatedKernel]:
+    """The kernels of cases of one source for the emulator, by name; a case comes with the number of its inputs.
+    ``cache`` holds what was compiled before.
+    """
+    sources = {case.kernel: _kernel_source(case, n_inputs) for case, n_inputs in cases}
+    kernels = compile_kernels(tuple(sources.values()), [INCLUDE], cache)
+    return dict(zip(sources, kernels, strict=True))
+
+
+def _kernel_source(case: Case, n_inputs: int) -> KernelSource:
+    names = (*(f"input{i}" for i in range(n_inputs)), "output")
     parameters = (
-        *(Parameter(f"input{i}", "pointer") for i in range(n_inputs)),
-        Parameter("output", "pointer"),
+        *(Parameter(name, "tensor_map" if case.box(i) else "pointer") for i, name in enumerate(names)),
         *(Parameter(f"scalar{i}", "i32") for i in range(len(case.scalars))),
     )
-    return compile_kernel(case.source_path, case.kernel, parameters, [INCLUDE], cache)
+    return KernelSource(path=case.source_path, symbol=case.kernel, parameters=parameters)

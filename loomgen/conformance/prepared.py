@@ -48,23 +48,28 @@ class Prepared:
 def prepare(cases: Sequence[Case], folder: Path, cache: Path) -> None:
     """Runs ``cases`` on the host and writes the results to ``folder``.
 
-    What can be done side by side is; launches are not, since cases may share a kernel, which runs one at a time.
+    Sources are taken side by side; launches are not, so that what one takes does not depend on the others.
     """
     folder.mkdir(parents=True, exist_ok=True)
     launching = threading.Lock()
 
-    def run(case: Case) -> tuple[str, str]:
-        inputs = case.inputs()
-        kernel = compile_for_host(case, len(inputs), cache)
-        with launching:
-            output = run_on_host(case, kernel, inputs)
-        np.savez_compressed(folder / f"{case.name}.npz", output=output)
-        return case.name, _digest_of_arrays(inputs)
+    def run_source(source: str) -> dict[str, str]:
+        inputs = {case: case.inputs() for case in cases if case.source == source}
+        kernels = compile_for_host([(case, len(arrays)) for case, arrays in inputs.items()], cache)
+        for case, arrays in inputs.items():
+            with launching:
+                output = run_on_host(case, kernels[case.kernel], arrays)
+            np.savez_compressed(folder / f"{case.name}.npz", output=output)
+        return {case.name: _digest_of_arrays(arrays) for case, arrays in inputs.items()}
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        digests = dict(pool.map(run, cases))
+        digests = {name: digest for part in pool.map(run_source, _sources(cases)) for name, digest in part.items()}
     manifest = {"sources": sources_digest(), "compiler": _compiler_version(), "inputs": digests}
     (folder / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+
+
+def _sources(cases: Sequence[Case]) -> list[str]:
+    return list(dict.fromkeys(case.source for case in cases))
 
 
 def open_prepared(folder: Path) -> Prepared:

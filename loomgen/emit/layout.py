@@ -6,6 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from loomgen.emit.describe import description
 from loomgen.ir.kernel import KernelSpec
+from loomgen.ir.schedule import ProductAtom, Schedule
 
 
 def kernel_source(kernel: KernelSpec, body: str) -> str:
@@ -17,9 +18,16 @@ def kernel_source(kernel: KernelSpec, body: str) -> str:
     return template.render(
         spec_path=kernel.spec_path,
         spec_digest=kernel.spec_digest,
+        headers=_headers(kernel.schedule),
         description=description(kernel),
         body=body.strip("\n"),
     )
+
+
+def _headers(schedule: Schedule) -> tuple[str, ...]:
+    """The primitives that every kernel uses, and those of the asynchronous hardware."""
+    is_asynchronous = schedule.atom is ProductAtom.WGMMA or schedule.boxes
+    return ("hopper.cuh", "loom.cuh") if is_asynchronous else ("loom.cuh",)
 
 
 def _environment() -> Environment:

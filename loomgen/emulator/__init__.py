@@ -4,8 +4,9 @@ A kernel is compiled as C++ against the host bodies of the device primitives; ev
 ``docs/primitives.md`` for what the primitives compute and :class:`FaultKind` for what is checked.
 """
 
+from loomgen.emulator.arguments import Buffer, TensorMap
 from loomgen.emulator.build import KernelSource, Parameter
-from loomgen.emulator.kernel import Buffer, EmulatedKernel, EmulatorOptions, compile_kernel, compile_kernels
+from loomgen.emulator.kernel import EmulatedKernel, EmulatorOptions, compile_kernel, compile_kernels
 from loomgen.emulator.report import BankUse, EmulatorBuildError, EmulatorFault, EmulatorReport, FaultKind
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "FaultKind",
     "KernelSource",
     "Parameter",
+    "TensorMap",
     "compile_kernel",
     "compile_kernels",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-N_PRIMITIVES = 15
+N_PRIMITIVES = 31
 
 
 class TensorC(ctypes.Structure):
@@ -20,11 +20,26 @@ class TensorC(ctypes.Structure):
     ]
 
 
+class MapC(ctypes.Structure):
+    _fields_ = [
+        ("tensor", ctypes.c_int32),
+        ("parameter", ctypes.c_int32),
+        ("rows", ctypes.c_int64),
+        ("cols", ctypes.c_int64),
+        ("element_bytes", ctypes.c_int32),
+        ("box_rows", ctypes.c_int32),
+        ("box_cols", ctypes.c_int32),
+        ("swizzle", ctypes.c_int32),
+    ]
+
+
 class LaunchC(ctypes.Structure):
     _fields_ = [
         ("invoke", ctypes.c_void_p),
         ("tensors", ctypes.POINTER(TensorC)),
         ("n_tensors", ctypes.c_int32),
+        ("n_maps", ctypes.c_int32),
+        ("maps", ctypes.POINTER(MapC)),
         ("n_parameters", ctypes.c_int32),
         ("parameters", ctypes.POINTER(ctypes.c_int64)),
         ("grid", ctypes.c_int64),

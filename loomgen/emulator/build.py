@@ -23,10 +23,11 @@ RUNTIME_SOURCES = Path(__file__).parent / "csrc"
 _DIGEST_DIGITS = 24
 """Of a digest in a file's name."""
 
-Kind = Literal["pointer", "i32", "i64", "f32", "bool"]
+Kind = Literal["pointer", "tensor_map", "i32", "i64", "f32", "bool"]
 
 _C_TYPES: dict[Kind, str] = {
     "pointer": "void*",
+    "tensor_map": "const void*",  # the address of a reference
     "i32": "std::int32_t",
     "i64": "std::int64_t",
     "f32": "float",
@@ -89,7 +90,8 @@ def build_kernels(
     with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
         stub_path, unit = Path(scratch) / "stub.cpp", Path(scratch) / "kernels.cpp"
         stub_path.write_text(stub)
-        unit.write_text("".join(f'#include "{kernel.path.resolve()}"\n' for kernel in kernels))
+        paths = dict.fromkeys(kernel.path.resolve() for kernel in kernels)
+        unit.write_text("".join(f'#include "{path}"\n' for path in paths))
         built = Path(scratch) / "kernels.so"
         objects = map(str, sorted(runtime.glob("*.o")))
         command = [compiler, *FLAGS, *_include_flags(include_dirs), "-shared", "-o", str(built)]

@@ -3,39 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
-from loomgen.emulator.abi import FaultC, LaunchC, Library, LineC, TensorC, load_library
+from loomgen.emulator.abi import FaultC, LaunchC, Library, LineC, MapC, TensorC, load_library
+from loomgen.emulator.arguments import Value, maps_of, scalar_bits, tensors_of
 from loomgen.emulator.build import KernelSource, Parameter, build_kernels
 from loomgen.emulator.report import BankUse, EmulatorFault, EmulatorReport, FaultKind, statement_above
 
-Access = Literal["in", "out", "inout"]
-
-_ACCESS: dict[Access, int] = {"in": 0, "out": 1, "inout": 2}
 _COMPLETION = {"late": 0, "random": 1}
 _WARP = 32
 _MAX_THREADS = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """A tensor argument: a C-contiguous array, or None for a null pointer.
-
-    bf16 is passed as uint16. ``in`` may not be written; an element of ``out`` may not be read before the kernel has
-    written it, and keeps the caller's value when it never does; ``out`` and ``inout`` are updated in place when the
-    launch ends well.
-    """
-
-    array: npt.NDArray[Any] | None
-    access: Access
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +24,14 @@ class EmulatorOptions:
     """How the emulator makes the choices that the hardware leaves open.
 
     ``seed``: the order of blocks and threads. ``completion``: when asynchronous copies arrive, as late as allowed or
-    at random. ``disabled_line``: the synchronisation on that source line (barriers, waits, commits) does nothing.
+    at random. ``disabled_line``: the synchronisation on that source line (barriers, arrivals, waits, commits, fences)
+    does nothing.
     """
 
     seed: int = 0
     completion: Literal["late", "random"] = "late"
     disabled_line: int | None = None
 
-
-Value = Buffer | int | float | bool
 
 _DEFAULTS = EmulatorOptions()
 
@@ -81,12 +61,15 @@ class EmulatedKernel:
         Raises :class:`EmulatorFault` for what the kernel does wrong, ValueError or TypeError for wrong arguments.
         """
         _check_launch(self.parameters, arguments, grid, block, shared_bytes)
-        tensors = _tensors(self.parameters, arguments)
-        values = [_scalar_bits(p, arguments[p.name]) for p in self.parameters]
+        values = [scalar_bits(p, arguments[p.name]) for p in self.parameters]
+        tensors = tensors_of(self.parameters, arguments)
+        maps = maps_of(self.parameters, arguments, tensors)
         request = LaunchC(
             invoke=self.invoker,
             tensors=(TensorC * len(tensors))(*tensors.values()),
             n_tensors=len(tensors),
+            n_maps=len(maps),
+            maps=(MapC * len(maps))(*maps),
             n_parameters=len(values),
             parameters=(ctypes.c_int64 * len(values))(*values),
             grid=grid,
@@ -169,54 +152,6 @@ def _check_launch(
         raise ValueError(f"block {block}: want whole warps of {_WARP} threads, at most {_MAX_THREADS}")
     if shared_bytes < 0:
         raise ValueError(f"shared_bytes {shared_bytes}: want 0 or more")
-
-
-def _tensors(parameters: Sequence[Parameter], arguments: Mapping[str, Value]) -> dict[str, TensorC]:
-    """The tensors that were passed, by name."""
-    tensors = {}
-    for position, parameter in enumerate(parameters):
-        value = arguments[parameter.name]
-        if not isinstance(value, Buffer) or value.array is None:
-            continue
-        _check_array(parameter.name, value)
-        tensors[parameter.name] = TensorC(
-            name=parameter.name.encode(),
-            contents=value.array.ctypes.data,
-            bytes=value.array.nbytes,
-            access=_ACCESS[value.access],
-            parameter=position,
-        )
-    return tensors
-
-
-def _check_array(name: str, buffer: Buffer) -> None:
-    assert buffer.array is not None
-    if not buffer.array.flags.c_contiguous:
-        raise ValueError(f"argument {name}: want a C-contiguous array, pass the one it is a view of")
-    if buffer.access != "in" and not buffer.array.flags.writeable:
-        raise ValueError(f"argument {name}: an output array may not be read-only")
-
-
-def _scalar_bits(parameter: Parameter, value: Value) -> int:
-    """The value's bytes, as a little-endian integer of 64 bits; 0 for a pointer."""
-    if isinstance(value, Buffer) != (parameter.kind == "pointer"):
-        raise TypeError(f"argument {parameter.name}: want a {parameter.kind}, got {type(value).__name__}")
-    match value:
-        case Buffer():
-            return 0
-        case bool() | int() | np.integer() if parameter.kind in ("i32", "i64", "bool"):
-            return _integer_bits(parameter, int(value))
-        case float() | int() | np.floating() if parameter.kind == "f32":
-            return int.from_bytes(struct.pack("<f", float(value)), "little")
-    raise TypeError(f"argument {parameter.name}: want a {parameter.kind}, got {value!r}")
-
-
-def _integer_bits(parameter: Parameter, value: int) -> int:
-    limits = {"i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1), "bool": (0, 1)}
-    low, high = limits[parameter.kind]
-    if not low <= value <= high:
-        raise ValueError(f"argument {parameter.name}: {value} is no {parameter.kind}")
-    return value
 
 
 def _report(lines: Sequence[LineC], primitives: Sequence[str], unwritten: Mapping[str, int]) -> EmulatorReport:

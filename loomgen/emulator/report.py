@@ -16,7 +16,8 @@ class FaultKind(IntEnum):
     RACE = 1  # two accesses of one block, one of them a write, that no barrier orders
     GRID_RACE = 2  # the same between two blocks, which nothing orders
     UNINITIALISED = 3  # a read of shared memory or of an output that nothing has written
-    PENDING_COPY = 4  # an access to the destination of a cp.async, or a write to its source, before its wait
+    PENDING_COPY = 4  # an access to the destination of a cp.async, or a write to its source, before its wait; an end
+    # before the wait for a box
     OUT_OF_BOUNDS = 5  # outside every tensor, a tile or shared memory, or through a null pointer
     READ_ONLY = 6  # a write to an input
     MISALIGNED = 7
@@ -24,7 +25,11 @@ class FaultKind(IntEnum):
     DIVERGENT_COLLECTIVE = 9  # the lanes of a warp meet in different collectives, or some never come
     DIVERGENT_BARRIER = 10  # the same for the threads of a block and sync_block
     DEADLOCK = 11
-    BAD_BARRIER = 12  # a named barrier with a wrong number or wrong numbers of threads
+    BAD_BARRIER = 12  # a named barrier with a wrong number or wrong numbers of threads; an mbarrier misused
+    PROXY = 13  # shared memory that a thread wrote reaches a copy or product without that thread's fence
+    ACCUMULATOR = 14  # accumulators touched while a product has them, unfenced, or never waited for
+    BAD_BOX = 15  # a tile that is no box of the tensor map
+    BAD_REGISTERS = 16  # registers claimed by threads that have more, or released by threads that have fewer
 
 
 class EmulatorFault(LoomgenError):

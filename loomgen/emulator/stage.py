@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from loomgen.emulator.arguments import Access, Buffer, TensorMap
+from loomgen.emulator.arguments import Value as EmulatorValue
 from loomgen.emulator.build import KernelSource, Parameter
-from loomgen.emulator.kernel import Access, Buffer, EmulatedKernel, EmulatorOptions, compile_kernels
-from loomgen.emulator.kernel import Value as EmulatorValue
+from loomgen.emulator.kernel import EmulatedKernel, EmulatorOptions, compile_kernels
 from loomgen.emulator.report import EmulatorReport
-from loomgen.registry.model import ArgumentEntry, KernelEntry
+from loomgen.registry.model import ArgumentEntry, BoxEntry, KernelEntry
 from loomgen.runtime.bind import Value, bind
 
 _DEFAULTS = EmulatorOptions()
@@ -70,16 +72,39 @@ def emulated_stages(
 
 
 def _parameter(argument: ArgumentEntry) -> Parameter:
-    is_pointer = argument.kind in ("tensor", "table")
-    return Parameter(argument.name, "pointer" if is_pointer else _KINDS[argument.dtype])
+    match argument.kind:
+        case "tensor" | "table":
+            return Parameter(argument.name, "pointer")
+        case "tensor_map":
+            return Parameter(argument.name, "tensor_map")
+        case _:
+            return Parameter(argument.name, _KINDS[argument.dtype])
 
 
 def _argument(argument: ArgumentEntry, value: Value) -> EmulatorValue:
+    if argument.kind == "tensor_map":
+        assert isinstance(value, Tensor)
+        return _map(argument, value)
     if argument.kind not in ("tensor", "table"):
         assert value is not None and not isinstance(value, Tensor)
         return value
     array = _memory(value) if isinstance(value, Tensor) else None
     return Buffer(array, cast(Access, argument.access))
+
+
+def _map(argument: ArgumentEntry, tensor: Tensor) -> TensorMap:
+    """The matrix whose rows are the tensor's first dimension."""
+    box = argument.source
+    assert isinstance(box, BoxEntry)
+    return TensorMap(
+        tensor=box.tensor,
+        buffer=Buffer(_memory(tensor), cast(Access, argument.access)),
+        rows=tensor.shape[0],
+        cols=math.prod(tensor.shape[1:]),
+        box_rows=box.rows,
+        box_cols=box.cols,
+        swizzle=box.swizzle,
+    )
 
 
 def _memory(tensor: Tensor) -> npt.NDArray[Any]:

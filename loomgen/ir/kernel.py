@@ -73,6 +73,24 @@ class ArgumentKind(Enum):
     DIM = "dim"  # an i32 run-time dim
     STRIDE = "stride"  # an i64 stride in elements
     SCALAR = "scalar"
+    TENSOR_MAP = "tensor_map"  # the hardware's description of a tensor, by which it copies boxes
+
+
+def tensor_map_name(tensor: str) -> str:
+    """The argument that describes a tensor to the hardware."""
+    return f"{tensor}_map"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorBox:
+    """What a tensor map copies at once: ``rows`` x ``cols`` elements of ``tensor``, seen as a matrix whose rows are the
+    tensor's first dimension. In shared memory a row's 16-byte chunks are permuted as a ``SharedTile`` of ``swizzle``
+    does it."""
+
+    tensor: str
+    rows: int
+    cols: int
+    swizzle: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +98,7 @@ class Argument:
     """One parameter of the kernel's C signature, in order.
 
     ``shape`` is the tensor's (numbers and run-time dims), or empty; ``access`` is in, out or inout for pointers.
-    ``source`` says which tensor and dimension a stride belongs to: ``("h0", 2)``.
+    ``source`` says which tensor and dimension a stride belongs to: ``("h0", 2)``; ``box`` what a tensor map copies.
     """
 
     name: str
@@ -90,6 +108,7 @@ class Argument:
     access: str | None = None
     optional: bool = False
     source: tuple[str, int] | None = None
+    box: TensorBox | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

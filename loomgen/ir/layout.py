@@ -116,8 +116,9 @@ class RowTile:
 class SharedBuffer:
     """A row-major tile in shared memory, ``slots`` times (a ring). A vector has one row.
 
-    ``pitch`` is the distance of rows in elements; ``swizzle`` the number of 16-byte-chunk bits XORed with the row;
-    ``symbols`` are the letters' extents as the spec has them, for readers.
+    ``pitch`` is the distance of rows in elements; ``swizzle`` the number of 16-byte-chunk bits XORed with the row.
+    A tile for the copy and product hardware lies in ``panels``: side by side, its columns cut evenly among them, each a
+    tile of its own with rows of ``pitch``. ``symbols`` are the letters' extents as the spec has them, for readers.
     """
 
     name: str
@@ -127,11 +128,21 @@ class SharedBuffer:
     pitch: int
     swizzle: int
     slots: int
+    panels: int = 1
     symbols: tuple[str, str] = field(default=("", ""), compare=False)
 
     @property
     def slot_bytes(self) -> int:
-        return self.rows * self.pitch * self.dtype.n_bytes
+        return self.panels * self.rows * self.pitch * self.dtype.n_bytes
+
+    @property
+    def panel_cols(self) -> int:
+        return self.cols // self.panels
+
+    @property
+    def panel_bytes(self) -> int:
+        """Of a row of a panel."""
+        return self.pitch * self.dtype.n_bytes
 
     @property
     def n_bytes(self) -> int:

@@ -125,6 +125,31 @@ class Move:
     text: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxIn:
+    """Global to shared memory by the copy hardware, one box of the tensor a panel of ``dst``; one thread asks for it.
+    The bytes arrive at the full barrier of ``dst``'s ring.
+    """
+
+    dst: SharedRef
+    source: TensorRead
+    homes: Homes
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxOut:
+    """Shared to global memory by the copy hardware, one box of the tensor a panel of ``src``; one thread asks for it,
+    and the boxes are one group of its.
+    """
+
+    tensor: TensorArg
+    coords: tuple[Coord, ...]
+    homes: Homes
+    src: SharedRef
+    text: str
+
+
 # --------------------------------------------------------------------------- arithmetic
 
 
@@ -240,6 +265,20 @@ class Mma:
     parts: int
     text: str
     by_first_part: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarpgroupMma:
+    """``acc (+)= a @ b`` by the warpgroups, each its 64 rows: both operands are read from shared memory, their summed
+    index along the columns, while the warps go on. One group of the asynchronous products.
+    """
+
+    acc: RegisterTile
+    a: SharedRef
+    b: SharedRef
+    over: Index
+    seeded: bool
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

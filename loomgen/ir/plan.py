@@ -26,6 +26,8 @@ from loomgen.ir.layout import (
 )
 from loomgen.ir.operations import (
     Atom,
+    BoxIn,
+    BoxOut,
     CopyIn,
     CopyOut,
     DiagonalBlocks,
@@ -47,6 +49,18 @@ from loomgen.ir.operations import (
     StoreFragment,
     StoreRows,
     StoreScalars,
+    WarpgroupMma,
+)
+from loomgen.ir.roles import (
+    BoxWait,
+    MmaWait,
+    ProxyFence,
+    Ring,
+    RingEnd,
+    RingFill,
+    RingRelease,
+    RingWait,
+    Synchronisation,
 )
 from loomgen.ir.tile import Expr, Window
 
@@ -55,6 +69,9 @@ __all__ = [
     "Arrive",
     "Atom",
     "Barrier",
+    "BoxIn",
+    "BoxOut",
+    "BoxWait",
     "ChunkLoop",
     "Commit",
     "Conditional",
@@ -74,16 +91,25 @@ __all__ = [
     "MapScalar",
     "MapShared",
     "Mma",
+    "MmaWait",
     "Move",
     "Plan",
     "PlanOp",
     "Prefetch",
     "Preload",
+    "ProxyFence",
     "RangeLoop",
     "ReduceColumns",
     "ReduceVector",
     "RegisterLayout",
     "RegisterTile",
+    "Ring",
+    "RingEnd",
+    "RingFill",
+    "RingRelease",
+    "RingWait",
+    "RoleArm",
+    "Roles",
     "RowTile",
     "ScalarHome",
     "ScalarUse",
@@ -98,8 +124,10 @@ __all__ = [
     "StoreScalars",
     "Strip",
     "StripTile",
+    "Synchronisation",
     "Team",
     "Wait",
+    "WarpgroupMma",
 ]
 
 # --------------------------------------------------------------------------- synchronisation
@@ -114,19 +142,19 @@ class Scope(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrive:
+class Arrive(Synchronisation):
     """The point of an iteration at which its ring slots must be complete for every thread; emits nothing itself."""
 
     refs: tuple[SharedRef, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
+class Commit(Synchronisation):
     """Closes the calling thread's group of asynchronous copies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
+class Wait(Synchronisation):
     """Waits until at most ``pending`` of the thread's youngest groups are in flight."""
 
     pending: int
@@ -134,7 +162,7 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Barrier:
+class Barrier(Synchronisation):
     """Orders memory among the threads of ``scope``; ``reason`` names the two accesses that need it."""
 
     scope: Scope
@@ -192,6 +220,28 @@ class Conditional:
     text: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleArm:
+    """What one role's warps do, ``first_warp`` of the block and those after it; ``team`` counts from its first warp.
+
+    ``registers``: what each of its threads then holds. ``is_single``: its first thread does all.
+    """
+
+    name: str
+    first_warp: int
+    team: Team
+    registers: int | None
+    is_single: bool
+    body: tuple[PlanOp, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roles:
+    """The block's warps part: each role runs its own arm beside the others."""
+
+    arms: tuple[RoleArm, ...]
+
+
 Leaf = (
     CopyIn
     | CopyOut
@@ -209,7 +259,10 @@ Leaf = (
     | ScanVector
     | LoadStrip
     | StoreRows
+    | BoxIn
+    | BoxOut
     | Mma
+    | WarpgroupMma
     | ExchangeWrite
     | ExchangeRead
     | DiagonalBlocks
@@ -217,8 +270,14 @@ Leaf = (
     | Commit
     | Wait
     | Barrier
+    | RingWait
+    | RingFill
+    | RingRelease
+    | MmaWait
+    | BoxWait
+    | ProxyFence
 )
-PlanOp = Leaf | ChunkLoop | RangeLoop | Preload | Prefetch | Conditional
+PlanOp = Leaf | ChunkLoop | RangeLoop | Preload | Prefetch | Conditional | Roles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +290,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedLayout:
-    """Where each buffer lies: byte offsets into the dynamic shared memory of ``n_bytes``."""
+    """Where each buffer lies, and each ring's barriers, the full ones first: byte offsets into the dynamic shared
+    memory of ``n_bytes``.
+    """
 
     offsets: tuple[tuple[SharedBuffer, int], ...]
     n_bytes: int
+    barriers: tuple[tuple[Ring, int], ...] = ()

@@ -9,6 +9,9 @@ from typing_extensions import assert_never
 from loomgen.ir.plan import (
     Arrive,
     Barrier,
+    BoxIn,
+    BoxOut,
+    BoxWait,
     ChunkLoop,
     Commit,
     Conditional,
@@ -27,15 +30,22 @@ from loomgen.ir.plan import (
     MapScalar,
     MapShared,
     Mma,
+    MmaWait,
     Move,
     Plan,
     PlanOp,
     Prefetch,
     Preload,
+    ProxyFence,
     RangeLoop,
     ReduceColumns,
     ReduceVector,
     RegisterTile,
+    RingFill,
+    RingRelease,
+    RingWait,
+    RoleArm,
+    Roles,
     RowTile,
     ScalarHome,
     ScalarUse,
@@ -52,6 +62,7 @@ from loomgen.ir.plan import (
     StripTile,
     Team,
     Wait,
+    WarpgroupMma,
 )
 from loomgen.ir.print_tile import print_coord, print_expr
 from loomgen.ir.tile import Coord, Tensor
@@ -78,7 +89,9 @@ def _team(team: Team) -> str:
 def _buffer(buffer: SharedBuffer) -> str:
     shape = f"{buffer.cols}" if buffer.rows == 1 else f"{buffer.rows} x {buffer.cols}"
     text = f"{buffer.name}: {buffer.dtype.value} {shape}"
-    if buffer.pitch != buffer.cols:
+    if buffer.panels > 1:
+        text += f" in {buffer.panels} panels"
+    elif buffer.pitch != buffer.cols:
         text += f", pitch {buffer.pitch}"
     if buffer.swizzle:
         text += f", swizzle {buffer.swizzle}"
@@ -115,7 +128,11 @@ def _operation(op: PlanOp) -> Iterator[str]:
             if op.orelse:
                 yield "else:"
                 yield from _indented(_block(op.orelse))
-        case CopyIn() | CopyOut() | StoreDirect() | StoreScalars() | LoadStrip():
+        case Roles():
+            for arm in op.arms:
+                yield _arm(arm)
+                yield from _indented(_block(arm.body))
+        case CopyIn() | CopyOut() | BoxIn() | BoxOut() | StoreDirect() | StoreScalars() | LoadStrip():
             yield _global_movement(op)
         case LoadFragment() | StoreFragment() | StoreRows() | Move():
             yield _movement(op)
@@ -123,10 +140,12 @@ def _operation(op: PlanOp) -> Iterator[str]:
             yield f"{_target(op)} = {print_expr(op.expr)}{_homes(op.homes)}"
         case ReduceColumns() | ReduceVector() | ScanVector():
             yield _sum(op)
-        case Mma() | ExchangeWrite() | ExchangeRead() | DiagonalBlocks():
+        case Mma() | WarpgroupMma() | ExchangeWrite() | ExchangeRead() | DiagonalBlocks():
             yield _product(op)
         case Arrive() | Commit() | Wait() | Barrier():
             yield _synchronisation(op)
+        case RingWait() | RingFill() | RingRelease() | MmaWait() | BoxWait() | ProxyFence():
+            yield _hand_over(op)
         case _:
             assert_never(op)
 
@@ -135,11 +154,15 @@ def _indented(lines: Iterator[str]) -> Iterator[str]:
     return (f"  {line}" for line in lines)
 
 
-def _global_movement(op: CopyIn | CopyOut | StoreDirect | StoreScalars | LoadStrip) -> str:
+def _global_movement(op: BoxIn | BoxOut | CopyIn | CopyOut | StoreDirect | StoreScalars | LoadStrip) -> str:
     match op:
         case CopyIn():
             source = _element(op.source.tensor, op.source.coords)
             return f"copy in {_ref(op.dst)} = {source}, {op.vector_bytes} bytes a thread, asynchronous"
+        case BoxIn():
+            return f"copy in {_ref(op.dst)} = {_element(op.source.tensor, op.source.coords)} by boxes, asynchronous"
+        case BoxOut():
+            return f"copy out {_element(op.tensor, op.coords)} = {_ref(op.src)} by boxes, asynchronous"
         case CopyOut():
             return f"copy out {_element(op.tensor, op.coords)} = {_ref(op.src)}"
         case StoreDirect() | StoreScalars():
@@ -188,19 +211,46 @@ def _sum(op: ReduceColumns | ReduceVector | ScanVector) -> str:
             assert_never(op)
 
 
-def _product(op: Mma | ExchangeWrite | ExchangeRead | DiagonalBlocks) -> str:
+def _product(op: Mma | WarpgroupMma | ExchangeWrite | ExchangeRead | DiagonalBlocks) -> str:
     match op:
         case Mma():
             sign = "+=" if op.seeded else "="
             parts = f", {op.parts} parts" if op.parts > 1 else ""
             operands = f"{_home(op.a)} @ {_ref(op.b)}{_transposed(op.transposed)}"
             return f"mma {_home(op.acc)} {sign} {operands} over {op.over}, {op.atom.value}{parts}"
+        case WarpgroupMma():
+            sign = "+=" if op.seeded else "="
+            return f"mma {_home(op.acc)} {sign} {_ref(op.a)} @ {_ref(op.b)} over {op.over}, wgmma, asynchronous"
         case ExchangeWrite():
             return f"exchange: write {_home(op.src)} to {op.scratch.name}"
         case ExchangeRead():
             return f"exchange: {_home(op.dst)} = sum of the parts in {op.scratch.name}, low to high"
         case DiagonalBlocks():
             return f"invert the diagonal blocks of 1 + {_ref(op.src)} to {_ref(op.dst)}"
+        case _:
+            assert_never(op)
+
+
+def _arm(arm: RoleArm) -> str:
+    warps = f"warps {arm.first_warp} .. {arm.first_warp + arm.team.warps - 1}"
+    registers = "" if arm.registers is None else f", {arm.registers} registers a thread"
+    return f"role {arm.name}, {warps}{registers}{', in one thread' if arm.is_single else ''}:"
+
+
+def _hand_over(op: RingWait | RingFill | RingRelease | MmaWait | BoxWait | ProxyFence) -> str:
+    match op:
+        case RingWait():
+            return f"wait until the slot of {op.ring.name} is {op.end.value}  ({op.reason})"
+        case RingFill():
+            return f"fill the slot of {op.ring.name}: {op.ring.n_bytes} bytes"
+        case RingRelease():
+            return f"release the slot of {op.ring.name}"
+        case MmaWait():
+            return f"wait for all but {op.pending} groups of products  ({op.reason})"
+        case BoxWait():
+            return f"wait for all but {op.pending} groups of boxes  ({op.reason})"
+        case ProxyFence():
+            return f"fence for the copy and product hardware  ({op.reason})"
         case _:
             assert_never(op)
 

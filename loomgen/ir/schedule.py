@@ -29,15 +29,35 @@ class Split:
     across: int
 
 
+class ProductAtom(Enum):
+    """Which instructions carry out products: a warp's, with operands in registers, or a warpgroup's, which reads both
+    from shared memory."""
+
+    MMA = "mma"
+    WGMMA = "wgmma"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """Warps that run some of the statements beside the other roles' warps. ``runs`` are the statements' left sides;
+    the one role without runs what no other does. ``registers`` are what each of its threads holds."""
+
+    name: str
+    warps: int
+    registers: int | None
+    runs: tuple[str, ...] | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
     """What the ``schedule`` section says; empty or None means: inferred.
 
     ``rows`` names the index letters whose 16-row slabs are dealt to the warps; ``rings`` the number of slots of a
     loop's tiles; ``place`` where a statement's value lives; ``min_blocks`` the launch bound; ``vector`` the
-    neighbouring columns that a thread of a stage without products holds. ``spans`` has the place in the spec of what
-    is said: of a key's value (``warps``) and of an entry's name (``place.h``); ``formulas`` the text of numbers that
-    are written with static names (``split.d.across``: KS), which a variant sets.
+    neighbouring columns that a thread of a stage without products holds. ``roles`` share the statements out among
+    groups of warps; the hardware copies what ``boxes`` names by boxes of a tensor. ``spans`` has the place in the spec
+    of what is said: of a key's value (``warps``) and of an entry's name (``place.h``); ``formulas`` the text of numbers
+    that are written with static names (``split.d.across``: KS), which a variant sets.
     """
 
     warps: int | None = None
@@ -47,6 +67,9 @@ class Schedule:
     place: tuple[tuple[str, Place], ...] = ()
     min_blocks: int | None = None
     vector: int | None = None
+    roles: tuple[Role, ...] = ()
+    atom: ProductAtom = ProductAtom.MMA
+    boxes: tuple[str, ...] = ()
     spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False)
     formulas: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
 

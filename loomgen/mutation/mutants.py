@@ -11,10 +11,11 @@ from enum import Enum
 class Kind(str, Enum):
     """What is done to a line."""
 
-    DELETED = "deleted"  # a barrier, wait or commit that does nothing
+    DELETED = "deleted"  # a barrier, arrival, wait, fence or commit that does nothing
     WEAKENED = "weakened"  # a barrier of the warp instead of the block; a wait for one group less
     LANES = "lanes"  # a lane's place in a fragment or matrix, rotated by one lane
     RING = "ring"  # the next slot of a ring
+    PHASE = "phase"  # the other phase of a barrier
     SWIZZLE = "swizzle"  # one access of a swizzled tile under another swizzle
 
 
@@ -34,10 +35,16 @@ class Mutant:
         return "\n".join(lines)
 
 
-_SYNC = re.compile(r"\b(?:sync_block|sync_warp|sync_named|cp_async_wait<\d+>|cp_async_commit)\(")
-_WAIT = re.compile(r"\bcp_async_wait<(\d+)>")
+_SYNC = re.compile(
+    r"\b(?:sync_block|sync_warp|sync_named|cp_async_wait<\d+>|cp_async_commit"
+    r"|mbarrier_init|mbarrier_init_fence|mbarrier_arrive|mbarrier_expect_bytes|mbarrier_wait|fence_proxy_async"
+    r"|tma_store_commit|tma_store_wait<\d+>|wgmma_fence|wgmma_commit|wgmma_wait<\d+>)\("
+)
+_WAIT = re.compile(r"\b(cp_async_wait|tma_store_wait|wgmma_wait)<(\d+)>")
 _LANE_MAP = re.compile(r"^\s*const int (?:matrix_row|col|lane_row|lane_col|pair_row|pair_col) = ")
 _SLOT = re.compile(r"\.at_slot\((\w+) % (\d+)\)")
+_RING_SLOT = re.compile(r"^(\s*const int \w+_slot = )(\w+) % (\d+);")
+_PHASE = re.compile(r"(mbarrier_wait\(.*, )(1 - )?(\w+_phase\))")
 _TILE = re.compile(r"const SharedTile<(\w+, \w+, \w+, \w+), (\d)> (\w+)\{")
 _RING_TILE = re.compile(r"const auto (\w+) = (\w+)\.at_slot\(")
 
@@ -54,7 +61,7 @@ def _of_line(number: int, text: str) -> Iterator[Mutant]:
     if _SYNC.search(text):
         yield Mutant(kind=Kind.DELETED, line=number, text=text, replacement="")
     if (wait := _WAIT.search(text)) is not None:
-        fewer = f"cp_async_wait<{int(wait[1]) + 1}>"
+        fewer = f"{wait[1]}<{int(wait[2]) + 1}>"
         yield Mutant(kind=Kind.WEAKENED, line=number, text=text, replacement=_WAIT.sub(fewer, text))
     if "sync_block(" in text:
         narrower = text.replace("sync_block(", "sync_warp(")
@@ -66,6 +73,12 @@ def _of_line(number: int, text: str) -> Iterator[Mutant]:
     if _SLOT.search(text):
         shifted = _SLOT.sub(r".at_slot((\1 + 1) % \2)", text)
         yield Mutant(kind=Kind.RING, line=number, text=text, replacement=shifted)
+    if _RING_SLOT.match(text):
+        shifted = _RING_SLOT.sub(r"\1(\2 + 1) % \3;", text)
+        yield Mutant(kind=Kind.RING, line=number, text=text, replacement=shifted)
+    if (phase := _PHASE.search(text)) is not None:
+        other = _PHASE.sub(r"\1\3" if phase[2] else r"\g<1>1 - \3", text)
+        yield Mutant(kind=Kind.PHASE, line=number, text=text, replacement=other)
 
 
 def _under_other_swizzles(code: list[tuple[int, str]]) -> Iterator[Mutant]:

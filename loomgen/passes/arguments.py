@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from loomgen.errors import InternalError
 from loomgen.ir.device import CStmt, mentioned
-from loomgen.ir.kernel import Argument, ArgumentKind
+from loomgen.ir.kernel import Argument, ArgumentKind, TensorBox, tensor_map_name
+from loomgen.ir.plan import BoxIn, BoxOut, Plan, SharedBuffer
 from loomgen.ir.tile import Program, Tensor
 from loomgen.ir.types import DType
 from loomgen.passes.lower.addresses import stride_argument
 from loomgen.passes.lower.cxx_words import code_name
+from loomgen.passes.trace import leaves
 from loomgen.spec.declarations import TABLES
 
 _TABLES: tuple[tuple[str, tuple[str | int, ...]], ...] = tuple(
@@ -32,9 +37,33 @@ def possible_arguments(program: Program) -> tuple[Argument, ...]:
 
 
 def needed_arguments(possible: tuple[Argument, ...], body: tuple[CStmt, ...]) -> tuple[Argument, ...]:
-    """Those that the code mentions; the tensors always, since they are the stage's interface."""
+    """Those that the code mentions; the tensors always, by pointer or by map, since they are the stage's interface."""
     used = frozenset().union(*(mentioned(stmt) for stmt in body))
-    return tuple(a for a in possible if a.kind is ArgumentKind.TENSOR or code_name(a.name) in used)
+    mapped = frozenset(argument.box.tensor for argument in possible if argument.box is not None)
+    is_tensor = {a.name for a in possible if a.kind is ArgumentKind.TENSOR and a.name not in mapped}
+    return tuple(a for a in possible if a.name in is_tensor or code_name(a.name) in used)
+
+
+def tensor_maps(kernel: Plan) -> tuple[Argument, ...]:
+    """One for each tensor that moves by boxes."""
+    found: dict[str, Argument] = {}
+    for leaf in (leaf for op in kernel.body for leaf in leaves(op)):
+        match leaf:
+            case BoxIn():
+                argument = _map(leaf.source.tensor, leaf.dst.buffer)
+            case BoxOut():
+                argument = _map(leaf.tensor, leaf.src.buffer)
+            case _:
+                continue
+        if found.setdefault(argument.name, argument) != argument:
+            raise InternalError("lower", f"{argument.name} has boxes of two shapes")
+    return tuple(found.values())
+
+
+def _map(tensor: Tensor, buffer: SharedBuffer) -> Argument:
+    box = TensorBox(tensor=tensor.name, rows=buffer.rows, cols=buffer.panel_cols, swizzle=buffer.swizzle)
+    pointer = _tensor(tensor)
+    return replace(pointer, name=tensor_map_name(tensor.name), kind=ArgumentKind.TENSOR_MAP, box=box)
 
 
 def _tensor(tensor: Tensor) -> Argument:

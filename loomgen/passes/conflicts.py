@@ -10,6 +10,7 @@ import numpy as np
 from loomgen.ir import plan
 from loomgen.ir.plan import Plan, Scope, SharedLayout
 from loomgen.passes.effects import Access, accesses
+from loomgen.passes.role_arms import handed_over
 from loomgen.passes.trace import Event, Path, Reached
 from loomgen.passes.words import Words, physical_words
 
@@ -54,6 +55,8 @@ class Edge:
 
 @dataclass(slots=True)
 class Conflicts:
+    """Those of one team; what it hands to another role, or gets from one, is ordered by its ring."""
+
     kernel: Plan
     layout: SharedLayout
     known: dict[Path, tuple[Access, ...]] = field(default_factory=dict)
@@ -64,7 +67,9 @@ class Conflicts:
         if isinstance(event.op, Reached):
             return []
         if event.path not in self.known:
-            self.known[event.path] = accesses(event.op, self.kernel.team)
+            handed = handed_over(self.kernel)
+            found = accesses(event.op, self.kernel.team)
+            self.known[event.path] = tuple(access for access in found if access.buffer not in handed)
         known = enumerate(self.known[event.path])
         return [Touch(at=at, event=event, number=number, access=access) for number, access in known]
 

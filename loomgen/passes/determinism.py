@@ -100,15 +100,20 @@ def _check_expression(root: Coord) -> None:
 def _check_products(program: Program, kernel: Plan, orders: Mapping[str, Order]) -> None:
     """Each product is carried out as its order says; selection keeps products in the program's order."""
     contracts = [stmt for stmt in walk.statements(program.body) if isinstance(stmt, Contract)]
-    products = [op for op in _leaves(kernel.body) if isinstance(op, plan.Mma)]
+    products = [op for op in _leaves(kernel.body) if isinstance(op, plan.Mma | plan.WarpgroupMma)]
     if len(contracts) != len(products):
         raise _fail(f"{len(contracts)} products are carried out by {len(products)} operations")
     for stmt, op in zip(contracts, products, strict=True):
         order = orders[stmt.value.name]
-        base = M16N8K16 if op.atom is plan.Atom.M16N8K16 else M16N8K8
-        parts = op.parts * op.a.fragment.col_parts
-        if order != ContractOrder(block=base.block, slots=base.slots, parts=parts):
+        if order != _carried_out(op):
             raise _fail(f"{stmt.value} is not summed in its recorded order: {stmt.text!r}")
+
+
+def _carried_out(op: plan.Mma | plan.WarpgroupMma) -> ContractOrder:
+    if isinstance(op, plan.WarpgroupMma):
+        return M16N8K16
+    base = M16N8K16 if op.atom is plan.Atom.M16N8K16 else M16N8K8
+    return ContractOrder(block=base.block, slots=base.slots, parts=op.parts * op.a.fragment.col_parts)
 
 
 def _check_exchanges(body: tuple[PlanOp, ...], kernel: Plan) -> None:
@@ -121,7 +126,9 @@ def _check_exchanges(body: tuple[PlanOp, ...], kernel: Plan) -> None:
                     raise _fail(f"the parts of {op.acc.name} are not added: {op.text!r}")
             case plan.ExchangeRead() if kernel.team.parts > _MAX_EXCHANGED_PARTS:
                 raise _fail(f"{kernel.team.parts} parts of {op.dst.name} are exchanged in no order")
-            case plan.ChunkLoop() | plan.RangeLoop() | plan.Preload() | plan.Prefetch() | plan.Conditional():
+            case plan.ChunkLoop() | plan.RangeLoop() | plan.Preload() | plan.Prefetch():
+                pass
+            case plan.Conditional() | plan.Roles():
                 pass
             case _:
                 _check_leaf(op)
@@ -136,16 +143,18 @@ def _check_leaf(op: Leaf) -> None:
     match op:
         case plan.CopyIn() | plan.CopyOut() | plan.LoadStrip() | plan.LoadFragment() | plan.StoreFragment():
             pass  # moves bits
+        case plan.BoxIn() | plan.BoxOut():
+            pass  # moves bits
         case plan.StoreDirect() | plan.StoreScalars() | plan.StoreRows() | plan.Move():
             pass  # moves bits; a tensor's element has one owner
         case plan.MapFragment() | plan.MapShared() | plan.MapRows() | plan.MapScalar():
             pass  # element by element
         case plan.ReduceColumns() | plan.ReduceVector() | plan.ScanVector() | plan.DiagonalBlocks():
             pass  # an order fixed by the operation, recorded by the value's name where it has a choice
-        case plan.Mma() | plan.ExchangeWrite() | plan.ExchangeRead():
+        case plan.Mma() | plan.WarpgroupMma() | plan.ExchangeWrite() | plan.ExchangeRead():
             pass  # checked with their products
-        case plan.Arrive() | plan.Commit() | plan.Wait() | plan.Barrier():
-            pass  # order memory, compute nothing
+        case plan.Synchronisation():
+            pass  # orders memory, computes nothing
         case _:
             assert_never(op)
 
@@ -160,6 +169,9 @@ def _bodies(ops: tuple[PlanOp, ...]) -> Iterator[tuple[PlanOp, ...]]:
             case plan.Conditional():
                 yield from _bodies(op.then)
                 yield from _bodies(op.orelse)
+            case plan.Roles():
+                for arm in op.arms:
+                    yield from _bodies(arm.body)
             case _:
                 pass
 
@@ -172,5 +184,8 @@ def _leaves(ops: tuple[PlanOp, ...]) -> Iterator[PlanOp]:
                 yield from _leaves(op.body)
             case plan.Conditional():
                 yield from _leaves((*op.then, *op.orelse))
+            case plan.Roles():
+                for arm in op.arms:
+                    yield from _leaves(arm.body)
             case _:
                 yield op

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from typing_extensions import assert_never
 
 from loomgen.ir import plan
 from loomgen.ir.plan import Homes, Leaf, SharedBuffer, SharedRef, Team
@@ -14,6 +16,7 @@ from loomgen.passes.footprints import (
     WORD_BYTES,
     Footprint,
     Letters,
+    by_first_thread,
     chunks,
     dealt_letters,
     diagonal_reads,
@@ -34,13 +37,16 @@ __all__ = ["WORD_BYTES", "Access", "Footprint", "accesses", "chunk_letters"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """One operation's reads or writes of one buffer slot; ``ahead`` as in :class:`SharedRef`."""
+    """One operation's reads or writes of one buffer slot; ``ahead`` as in :class:`SharedRef`. ``by_hardware``: not by
+    the thread itself, whose own writes the copy and product hardware sees after a fence only.
+    """
 
     buffer: SharedBuffer
     ahead: int
     is_write: bool
     is_async: bool
     footprint: Footprint
+    by_hardware: bool = False
 
 
 def accesses(op: Leaf, team: Team) -> tuple[Access, ...]:
@@ -56,30 +62,30 @@ def accesses(op: Leaf, team: Team) -> tuple[Access, ...]:
             return (_access(op.src, loaded(op, team)),)
         case plan.StoreFragment():
             return (_access(op.dst, stored(op, team), is_write=True),)
-        case plan.MapFragment() | plan.MapRows():
-            return _reads(op.expr, op.homes, layout_letters(op.dst.layout, team), team)
-        case plan.ReduceColumns():
-            return _reads(op.expr, op.homes, layout_letters(op.layout, team), team)
+        case plan.MapFragment() | plan.MapRows() | plan.ReduceColumns():
+            layout = op.layout if isinstance(op, plan.ReduceColumns) else op.dst.layout
+            return _reads(op.expr, op.homes, layout_letters(layout, team), team)
         case plan.MapScalar() | plan.ReduceVector():
             return _reads(op.expr, op.homes, {}, team)
         case plan.StoreRows():
             return (_access(op.dst, first_of_rows(op, team), is_write=True),)
         case plan.ScanVector():
-            whole = _access(op.src, everything(op.src, team))
-            return (whole, _access(op.dst, mapped(op.dst, team), is_write=True))
+            written = _access(op.dst, mapped(op.dst, team), is_write=True)
+            return (_access(op.src, everything(op.src, team)), written)
         case plan.MapShared():
             reads = _reads(op.expr, op.homes, dealt_letters(op.dst, team), team)
             return (*reads, _access(op.dst, mapped(op.dst, team), is_write=True))
         case plan.Mma():
             return (_access(op.b, operand(op, team)),)
+        case plan.BoxIn() | plan.BoxOut() | plan.WarpgroupMma():
+            return _by_hardware(op, team)
         case plan.ExchangeWrite():
-            ref = _scratch(op.scratch)
-            return (_access(ref, partials(op.src.fragment, team, own=True), is_write=True),)
+            return (_access(_scratch(op.scratch), partials(op.src.fragment, team, own=True), is_write=True),)
         case plan.ExchangeRead():
             return (_access(_scratch(op.scratch), partials(op.dst.fragment, team, own=False)),)
         case plan.DiagonalBlocks():
-            blocks = _access(op.src, diagonal_reads(op.src, team))
-            return (blocks, _access(op.dst, diagonal_writes(op.dst, team), is_write=True))
+            inverted = _access(op.dst, diagonal_writes(op.dst, team), is_write=True)
+            return (_access(op.src, diagonal_reads(op.src, team)), inverted)
         case plan.Arrive():
             return tuple(_access(ref, everything(ref, team)) for ref in op.refs)
         case _:
@@ -88,6 +94,21 @@ def accesses(op: Leaf, team: Team) -> tuple[Access, ...]:
 
 def _access(ref: SharedRef, footprint: Footprint, is_write: bool = False, is_async: bool = False) -> Access:
     return Access(buffer=ref.buffer, ahead=ref.ahead, is_write=is_write, is_async=is_async, footprint=footprint)
+
+
+def _by_hardware(op: plan.BoxIn | plan.BoxOut | plan.WarpgroupMma, team: Team) -> tuple[Access, ...]:
+    """One thread asks for boxes, all of a warpgroup for a product."""
+    found: tuple[Access, ...]
+    match op:
+        case plan.BoxIn():
+            found = (_access(op.dst, by_first_thread(op.dst), is_write=True),)
+        case plan.BoxOut():
+            found = (_access(op.src, by_first_thread(op.src)),)
+        case plan.WarpgroupMma():
+            found = tuple(_access(ref, everything(ref, team)) for ref in (op.a, op.b))
+        case _:
+            assert_never(op)
+    return tuple(replace(access, by_hardware=True) for access in found)
 
 
 def _scratch(buffer: SharedBuffer) -> SharedRef:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from loomgen.errors import InternalError
 from loomgen.ir import plan
 from loomgen.ir.plan import Barrier, Plan, PlanOp, Scope
 from loomgen.passes.conflicts import Conflicts, Touch
@@ -103,6 +104,8 @@ class _Builder:
             case plan.Prefetch():
                 before = self._node(Reached(), path, at, before)
                 return self._copies(op.copies, path, at, before, exists=at.turn + op.ahead < self.n_chunks)
+            case plan.Roles():
+                raise InternalError("synchronise", "a role's arm is looked at by itself")
             case _:
                 return self._node(op, path, at, before)
 

@@ -59,6 +59,13 @@ def everything(ref: SharedRef, team: Team) -> Footprint:
     return _words(SharedRef(buffer=ref.buffer, axes=ref.axes), thread, row, np.zeros_like(row), ref.buffer.cols)
 
 
+def by_first_thread(ref: SharedRef) -> Footprint:
+    row = np.arange(ref.buffer.rows)
+    return _words(
+        SharedRef(buffer=ref.buffer, axes=ref.axes), np.zeros_like(row), row, np.zeros_like(row), ref.buffer.cols
+    )
+
+
 def mapped(ref: SharedRef, team: Team) -> Footprint:
     is_vector = ref.buffer.rows == 1
     return chunks(ref, team, ref.buffer.dtype.n_bytes if is_vector else CHUNK_BYTES)

@@ -42,6 +42,8 @@ def _in_place(op: PlanOp, team: plan.Team) -> Iterator[PlanOp]:
             yield plan.Commit()
         case plan.ChunkLoop() | plan.RangeLoop():
             yield replace(op, body=_grouped(op.body, team))
+        case plan.Roles():
+            yield replace(op, arms=tuple(replace(arm, body=_grouped(arm.body, arm.team)) for arm in op.arms))
         case plan.Conditional():
             yield replace(op, then=_grouped(op.then, team), orelse=_grouped(op.orelse, team))
         case _:

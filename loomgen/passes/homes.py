@@ -57,6 +57,26 @@ def shared_buffer(name: str, dtype: DType, rows: Index | None, cols: Index, slot
     )
 
 
+PANEL_BYTES = 128
+"""The rows of a panel: what the hardware swizzles as a whole."""
+
+
+def panel_buffer(name: str, dtype: DType, rows: Index, cols: Index, slots: int = 1) -> SharedBuffer:
+    """A buffer as the copy and product hardware knows it: panels of 128-byte rows, swizzled by all eight chunks."""
+    pitch = PANEL_BYTES // dtype.n_bytes
+    return SharedBuffer(
+        name=name,
+        dtype=dtype,
+        rows=rows.extent,
+        cols=cols.extent,
+        pitch=pitch,
+        swizzle=max(_SWIZZLE_BITS),
+        slots=slots,
+        panels=cols.extent // pitch,
+        symbols=(rows.symbol, cols.symbol),
+    )
+
+
 @dataclass(slots=True)
 class Homes:
     """The homes known at one point of the program; ``ops`` receives the conversions that a request needs. ``taken`` are

@@ -18,17 +18,19 @@ def operands(op: Leaf) -> tuple[Home, ...]:
 
 def _own(op: Leaf) -> tuple[Home, ...]:
     match op:
-        case plan.CopyOut() | plan.StoreDirect() | plan.StoreScalars():
+        case plan.CopyOut() | plan.BoxOut() | plan.StoreDirect() | plan.StoreScalars():
             return (op.src,)
         case plan.LoadFragment() | plan.StoreFragment() | plan.StoreRows() | plan.Move():
             return (op.dst, op.src)
         case plan.ScanVector() | plan.DiagonalBlocks():
             return (op.dst, op.src)
-        case plan.CopyIn() | plan.LoadStrip() | plan.MapFragment() | plan.MapShared() | plan.MapRows():
+        case plan.CopyIn() | plan.BoxIn() | plan.LoadStrip():
+            return (op.dst,)
+        case plan.MapFragment() | plan.MapShared() | plan.MapRows():
             return (op.dst,)
         case plan.MapScalar() | plan.ReduceColumns() | plan.ReduceVector():
             return (op.dst,)
-        case plan.Mma():
+        case plan.Mma() | plan.WarpgroupMma():
             return (op.acc, op.a, op.b)
         case plan.ExchangeWrite():
             return (SharedRef(buffer=op.scratch, axes=()), op.src)
@@ -36,7 +38,7 @@ def _own(op: Leaf) -> tuple[Home, ...]:
             return (op.dst, SharedRef(buffer=op.scratch, axes=()))
         case plan.Arrive():
             return op.refs
-        case plan.Commit() | plan.Wait() | plan.Barrier():
+        case plan.Synchronisation():
             return ()
         case _:
             assert_never(op)
@@ -46,6 +48,8 @@ def homes(op: Leaf) -> Homes:
     """Where the tiles of the operation's expressions live."""
     match op:
         case plan.CopyIn() | plan.CopyOut() | plan.LoadStrip() | plan.StoreDirect() | plan.StoreScalars():
+            return op.homes
+        case plan.BoxIn() | plan.BoxOut():
             return op.homes
         case plan.MapFragment() | plan.MapShared() | plan.MapRows() | plan.MapScalar():
             return op.homes
@@ -58,13 +62,11 @@ def homes(op: Leaf) -> Homes:
             | plan.Move()
             | plan.ScanVector()
             | plan.Mma()
+            | plan.WarpgroupMma()
             | plan.ExchangeWrite()
             | plan.ExchangeRead()
             | plan.DiagonalBlocks()
-            | plan.Arrive()
-            | plan.Commit()
-            | plan.Wait()
-            | plan.Barrier()
+            | plan.Synchronisation()
         ):
             return ()
         case _:
@@ -74,9 +76,9 @@ def homes(op: Leaf) -> Homes:
 def evaluated(op: Leaf) -> tuple[Coord, ...]:
     """The Tile IR expressions that the operation carries out, coordinates included."""
     match op:
-        case plan.CopyIn() | plan.LoadStrip():
+        case plan.CopyIn() | plan.BoxIn() | plan.LoadStrip():
             return (op.source,)
-        case plan.CopyOut() | plan.StoreDirect() | plan.StoreScalars():
+        case plan.CopyOut() | plan.BoxOut() | plan.StoreDirect() | plan.StoreScalars():
             return op.coords
         case plan.MapFragment() | plan.MapShared() | plan.MapRows() | plan.MapScalar():
             return (op.expr,)
@@ -89,13 +91,11 @@ def evaluated(op: Leaf) -> tuple[Coord, ...]:
             | plan.Move()
             | plan.ScanVector()
             | plan.Mma()
+            | plan.WarpgroupMma()
             | plan.ExchangeWrite()
             | plan.ExchangeRead()
             | plan.DiagonalBlocks()
-            | plan.Arrive()
-            | plan.Commit()
-            | plan.Wait()
-            | plan.Barrier()
+            | plan.Synchronisation()
         ):
             return ()
         case _:
@@ -112,11 +112,13 @@ def writes_registers(op: Leaf) -> tuple[Registers, ...]:
             return (op.dst,)
         case plan.MapFragment() | plan.MapRows() | plan.MapScalar() | plan.ReduceColumns() | plan.ReduceVector():
             return (op.dst,)
-        case plan.Mma():
+        case plan.Mma() | plan.WarpgroupMma():
             return (op.acc,)
         case (
             plan.CopyIn()
             | plan.CopyOut()
+            | plan.BoxIn()
+            | plan.BoxOut()
             | plan.StoreDirect()
             | plan.StoreScalars()
             | plan.StoreFragment()
@@ -125,10 +127,7 @@ def writes_registers(op: Leaf) -> tuple[Registers, ...]:
             | plan.ScanVector()
             | plan.ExchangeWrite()
             | plan.DiagonalBlocks()
-            | plan.Arrive()
-            | plan.Commit()
-            | plan.Wait()
-            | plan.Barrier()
+            | plan.Synchronisation()
         ):
             return ()
         case _:
@@ -142,6 +141,8 @@ def reads_registers(op: Leaf) -> tuple[Registers, ...]:
     match op:
         case plan.Mma():
             return (op.a, op.acc) if op.seeded else (op.a,)
+        case plan.WarpgroupMma():
+            return (op.acc,) if op.seeded else ()
         case plan.ExchangeRead():
             return (op.dst,)
         case _:

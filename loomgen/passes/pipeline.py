@@ -16,7 +16,8 @@ from loomgen.ir.order import Order
 from loomgen.ir.plan import Plan, SharedLayout
 from loomgen.ir.tile import Program
 from loomgen.passes.allocate import allocate
-from loomgen.passes.arguments import needed_arguments, possible_arguments
+from loomgen.passes.arguments import needed_arguments, possible_arguments, tensor_maps
+from loomgen.passes.connect_roles import connect_roles
 from loomgen.passes.determinism import check_determinism
 from loomgen.passes.drop_unused import drop_unused
 from loomgen.passes.fuse_maps import fuse_maps
@@ -31,6 +32,7 @@ from loomgen.passes.select import select, sum_orders
 from loomgen.passes.synchronise import synchronise
 from loomgen.passes.verify_device import verify_device
 from loomgen.passes.verify_plan import verify_layout, verify_plan
+from loomgen.passes.verify_roles import verify_roles
 from loomgen.passes.verify_sync import verify_sync
 from loomgen.passes.verify_tile import verify_tile
 from loomgen.target import Target
@@ -126,6 +128,10 @@ def _group_copies(state: Planned) -> Planned:
     return replace(state, plan=group_copies(state.plan))
 
 
+def _connect_roles(state: Planned) -> Planned:
+    return replace(state, plan=connect_roles(state.plan))
+
+
 def _allocate(state: Planned) -> LaidOut:
     return LaidOut(
         kernel=state.kernel,
@@ -142,7 +148,7 @@ def _synchronise(state: LaidOut) -> LaidOut:
 
 
 def _lower(state: LaidOut) -> InCode:
-    possible = possible_arguments(state.program)
+    possible = (*possible_arguments(state.program), *tensor_maps(state.plan))
     body = lower_body(state.program, state.plan, state.layout)
     return InCode(
         kernel=state.kernel,
@@ -183,6 +189,7 @@ def _verify_allocated(state: LaidOut, name: str) -> None:
 def _verify_synchronised(state: LaidOut, name: str) -> None:
     verify_plan(state.plan, name)
     verify_sync(state.plan, state.layout, name)
+    verify_roles(state.plan, name)
     check_determinism(state.program, state.plan, state.orders)
 
 
@@ -196,6 +203,7 @@ PASSES: tuple[Pass[Any, Any], ...] = (
     Pass(name="fuse_maps", run=_fuse_maps, verify=_verify_tile),
     Pass(name="select", run=_select, verify=_verify_selected),
     Pass(name="group_copies", run=_group_copies, verify=_verify_grouped),
+    Pass(name="connect_roles", run=_connect_roles, verify=_verify_grouped),
     Pass(name="allocate", run=_allocate, verify=_verify_allocated),
     Pass(name="synchronise", run=_synchronise, verify=_verify_synchronised),
     Pass(name="lower", run=_lower, verify=_verify_device),
@@ -259,6 +267,8 @@ def _function(state: LaidOut, arguments: tuple[Argument, ...], body: tuple[CStmt
 
 def _parameter(argument: Argument) -> Parameter:
     base = c_type(argument.dtype)
+    if argument.kind is ArgumentKind.TENSOR_MAP:
+        return Parameter(type="LOOM_TENSOR_MAP", name=argument.name)
     if argument.kind in (ArgumentKind.TENSOR, ArgumentKind.TABLE):
         const = "const " if argument.access == "in" else ""
         return Parameter(type=f"{const}{base}* __restrict__", name=code_name(argument.name))

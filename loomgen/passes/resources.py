@@ -9,8 +9,16 @@ from __future__ import annotations
 from loomgen.errors import Diagnostic, SpecError
 from loomgen.ir.kernel import KernelSpec
 from loomgen.ir.plan import SharedBuffer, SharedLayout, Team
+from loomgen.ir.schedule import Role
 from loomgen.spec.codes import Code
 from loomgen.target import Target, occupancy
+from loomgen.target.registers import (
+    FEWEST_REGISTERS,
+    MOST_REGISTERS,
+    REGISTER_STEP,
+    WARPGROUP_WARPS,
+    launch_registers,
+)
 
 _SHOWN_BUFFERS = 4
 _FEWEST_REGISTERS = 1
@@ -23,6 +31,7 @@ def check_resources(kernel: KernelSpec, target: Target, team: Team, layout: Shar
         raise _too_much(
             kernel, target, message, "give `rows` a smaller index, or split it `across` fewer warps", "warps", "rows"
         )
+    _check_roles(kernel, target, team)
     limit = target.max_shared_bytes_per_block
     if layout.n_bytes > limit:
         message = f"a block needs {_kib(layout.n_bytes)} of shared memory and has at most {_kib(limit)}"
@@ -33,6 +42,29 @@ def check_resources(kernel: KernelSpec, target: Target, team: Team, layout: Shar
         each = f"{team.threads} threads and {_kib(layout.n_bytes)} of shared memory"
         message = f"min_blocks: {wanted}, but {fits.blocks} blocks of {each} fit on an SM"
         raise _too_much(kernel, target, message, largest_buffers(layout), "min_blocks")
+
+
+def _check_roles(kernel: KernelSpec, target: Target, team: Team) -> None:
+    """Whole warpgroups, whose registers together are the block's."""
+    wanted = 0
+    for role in kernel.schedule.roles:
+        registers = role.registers or launch_registers(team.threads)
+        wanted += registers * role.warps * target.warp_size
+        if role.warps % WARPGROUP_WARPS:
+            message = f"role {role.name} has {role.warps} warps: want whole warpgroups of {WARPGROUP_WARPS}"
+            raise _bad_roles(kernel, message, role)
+        if registers % REGISTER_STEP or not FEWEST_REGISTERS <= registers <= MOST_REGISTERS:
+            choice = f"from {FEWEST_REGISTERS} to {MOST_REGISTERS} by {REGISTER_STEP}"
+            raise _bad_roles(kernel, f"role {role.name} has {registers} registers a thread: want {choice}", role)
+    if wanted > target.registers_per_sm:
+        raise _bad_roles(kernel, f"the roles have {wanted} registers and an SM has {target.registers_per_sm}")
+
+
+def _bad_roles(kernel: KernelSpec, message: str, role: Role | None = None) -> SpecError:
+    keys = ("roles",) if role is None else (f"roles.{role.name}",)
+    span = kernel.schedule.span(*keys) or kernel.program.span
+    chain = (f"in {kernel.name}",)
+    return SpecError([Diagnostic(code=Code.ROLE_WARPS.value, message=message, span=span, chain=chain)])
 
 
 def largest_buffers(layout: SharedLayout) -> str:

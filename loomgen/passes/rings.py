@@ -75,7 +75,7 @@ def _in_rings(op: PlanOp, rings: dict[str, SharedRef]) -> PlanOp:
             return replace(op, then=_all_in_rings(op.then, rings), orelse=_all_in_rings(op.orelse, rings))
         case plan.ChunkLoop() | plan.RangeLoop():
             return replace(op, body=_all_in_rings(op.body, rings))
-        case plan.Preload() | plan.Prefetch():
+        case plan.Preload() | plan.Prefetch() | plan.Roles():
             return op
         case _:
             return _leaf_in_rings(op, rings)
@@ -94,12 +94,14 @@ def _leaf_in_rings(op: Leaf, rings: dict[str, SharedRef]) -> Leaf:
         return tuple((name, ref(home) if isinstance(home, SharedRef) else home) for name, home in old)
 
     match op:
-        case plan.LoadFragment() | plan.CopyOut():
+        case plan.LoadFragment() | plan.CopyOut() | plan.BoxOut():
             return replace(op, src=ref(op.src))
         case plan.StoreFragment() | plan.StoreRows():
             return replace(op, dst=ref(op.dst))
         case plan.Mma():
             return replace(op, b=ref(op.b))
+        case plan.WarpgroupMma():
+            return replace(op, a=ref(op.a), b=ref(op.b))
         case plan.MapFragment() | plan.MapScalar() | plan.MapRows() | plan.ReduceColumns() | plan.ReduceVector():
             return replace(op, homes=homes(op.homes))
         case plan.MapShared():
@@ -108,7 +110,7 @@ def _leaf_in_rings(op: Leaf, rings: dict[str, SharedRef]) -> Leaf:
             return replace(op, dst=ref(op.dst), src=ref(op.src))
         case plan.StoreScalars():
             return replace(op, src=ref(op.src)) if isinstance(op.src, SharedRef) else op
-        case plan.CopyIn():
+        case plan.CopyIn() | plan.BoxIn():
             return replace(op, dst=ref(op.dst))
         case (
             plan.StoreDirect()
@@ -116,10 +118,7 @@ def _leaf_in_rings(op: Leaf, rings: dict[str, SharedRef]) -> Leaf:
             | plan.Move()
             | plan.ExchangeWrite()
             | plan.ExchangeRead()
-            | plan.Arrive()
-            | plan.Commit()
-            | plan.Wait()
-            | plan.Barrier()
+            | plan.Synchronisation()
         ):
             return op
         case _:

@@ -32,7 +32,7 @@ def schedule_text(kernel: KernelSpec, target: Target) -> str:
     said = kernel.schedule
     warps = str(lowered.plan.team.warps)
     entries: dict[str, str] = {}
-    if said.warps is not None or division.vector is not None:
+    if not said.roles and (said.warps is not None or division.vector is not None):
         entries["warps"] = said.formula("warps") or warps
     if division.vector is not None:
         entries["vector"] = said.formula("vector") or str(division.vector)
@@ -45,10 +45,23 @@ def schedule_text(kernel: KernelSpec, target: Target) -> str:
         entries["rings"] = _mapping({name: said.formula(f"rings.{name}") or slots for name, slots in rings.items()})
     if place := _places(kernel.program, lowered.plan):
         entries["place"] = _mapping({name: where.value for name, where in place.items()})
+    entries |= _of_roles(said)
     entries["min_blocks"] = said.formula("min_blocks") or str(lowered.launch.min_blocks)
     lines = [line for key, value in entries.items() for line in _entry(key, value)]
-    follows = [] if "warps" in entries else [f"  # {warps} warps: what rows and split come to"]
+    follows = [] if "warps" in entries or said.roles else [f"  # {warps} warps: what rows and split come to"]
     return "\n".join([f"# the whole schedule of {kernel.name}", "schedule:", *follows, *lines]) + "\n"
+
+
+def _of_roles(said: Schedule) -> dict[str, str]:
+    """Who runs what, and what the hardware beside the threads does."""
+    if not said.roles:
+        return {}
+    roles = {}
+    for role in said.roles:
+        runs = "rest" if role.runs is None else f"[{', '.join(role.runs)}]"
+        registers = {} if role.registers is None else {"registers": role.registers}
+        roles[role.name] = _mapping({"warps": role.warps, **registers, "runs": runs})
+    return {"roles": _mapping(roles), "atom": said.atom.value, "tma": f"[{', '.join(said.boxes)}]"}
 
 
 def _split(split: Split, said: Schedule) -> str:
@@ -74,6 +87,8 @@ def _rings(ops: tuple[PlanOp, ...]) -> Iterator[tuple[str, int]]:
         for leaf in leaves(op):
             if isinstance(leaf, plan.Arrive):
                 yield from ((ref.buffer.name, ref.buffer.slots) for ref in leaf.refs)
+            if isinstance(leaf, plan.BoxIn):
+                yield leaf.dst.buffer.name, leaf.dst.buffer.slots
 
 
 def _places(program: Program, kernel: Plan) -> dict[str, Place]:

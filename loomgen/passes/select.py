@@ -14,6 +14,7 @@ the columns leaves them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from typing_extensions import assert_never
@@ -22,12 +23,15 @@ from loomgen.errors import InternalError, Span
 from loomgen.ir import plan, tile, walk
 from loomgen.ir.kernel import KernelSpec
 from loomgen.ir.order import M16N8K8, M16N8K16, Order, ReduceOrder
-from loomgen.ir.plan import Atom, Plan, PlanOp, RegisterLayout, ScalarHome, ScalarUse, Strip
+from loomgen.ir.plan import Atom, Plan, PlanOp, RegisterLayout, ScalarHome, ScalarUse, SharedRef, Strip, Team
 from loomgen.ir.tile import Program, Stmt
 from loomgen.ir.types import Value
+from loomgen.passes.boxes import boxed_tiles
 from loomgen.passes.fences import fence_updates
 from loomgen.passes.homes import Homes
+from loomgen.passes.partition import partition
 from loomgen.passes.rings import pipeline_loop
+from loomgen.passes.role_arms import role_arm
 from loomgen.passes.select_columns import require_columns
 from loomgen.passes.select_elements import select_load, select_map, select_reduce, select_scan
 from loomgen.passes.select_products import mma_atom, select_concat, select_contract, select_diagonal
@@ -41,13 +45,34 @@ from loomgen.spec.codes import Code
 
 
 def select(kernel: KernelSpec, program: Program) -> Plan:
+    boxes = boxed_tiles(program, kernel.schedule)
+    if not kernel.schedule.roles:
+        return _select(kernel, program, boxes)
+    arms: list[plan.RoleArm] = []
+    for part in partition(program, kernel.schedule):
+        first_warp = sum(arm.team.warps for arm in arms)
+        schedule = replace(kernel.schedule, warps=part.role.warps)
+        arms.append(role_arm(part.role, first_warp, _select(replace(kernel, schedule=schedule), part.program, boxes)))
+    team = Team(slabs=sum(arm.team.warps for arm in arms), parts=1)
+    return Plan(team=team, body=(plan.Roles(arms=tuple(arms)),))
+
+
+def _select(kernel: KernelSpec, program: Program, boxes: Mapping[str, SharedRef]) -> Plan:
+    """What one team does; it finds in shared memory what the copy hardware brings."""
     division = divide(kernel, program)
     rules = Rules(
         division=division,
         schedule=kernel.schedule,
         shared_names=_needed_in_shared(program),
+        boxes=boxes,
     )
-    homes = Homes(division=division, storage=share_registers(program), ops=[], taken=stage_names(program))
+    homes = Homes(
+        division=division,
+        storage=share_registers(program),
+        ops=[],
+        taken=stage_names(program),
+        shared=dict(boxes),
+    )
     _block(program.body, rules, homes)
     return fence_updates(Plan(team=division.team, body=tuple(homes.ops)))
 

@@ -21,6 +21,11 @@ def select_load(stmt: tile.Load, rules: Rules, homes: Homes) -> None:
     thread's columns at once; the rest is read where it is used. A tensor that is updated in place is never copied: an
     asynchronous copy, which may run an iteration ahead, has no place among its stores."""
     value = stmt.value
+    if (box := rules.boxes.get(value.name)) is not None:
+        found = homes.resolve_all(stmt.source.coords, stmt.text)
+        homes.ops.append(plan.BoxIn(dst=box, source=stmt.source, homes=found, text=stmt.text))
+        homes.shared[value.name] = box
+        return
     if len(value.indices) == 2 and rules.division.vector is not None and _is_row_major(stmt):
         dst = homes.define_register(value)
         assert isinstance(dst, StripTile)

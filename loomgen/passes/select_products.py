@@ -7,10 +7,14 @@ from dataclasses import replace
 from loomgen.errors import InternalError
 from loomgen.ir import plan, tile
 from loomgen.ir.plan import Atom, RegisterTile, SharedRef
+from loomgen.ir.schedule import ProductAtom
 from loomgen.ir.types import DType, Index, Value
-from loomgen.passes.homes import Homes, shared_buffer
+from loomgen.passes.homes import PANEL_BYTES, Homes, shared_buffer
 from loomgen.passes.select_rules import Rules, reject
 from loomgen.spec.codes import Code
+
+WARPGROUP_ROWS = 64
+WARPGROUP_COLS = (64, 128, 256)
 
 
 def mma_atom(stmt: tile.Contract) -> Atom:
@@ -33,13 +37,12 @@ def select_contract(stmt: tile.Contract, rules: Rules, homes: Homes) -> None:
         raise reject(
             stmt.span, Code.NO_ROW_INDEX, f"{stmt.value} has no row index first: its rows must be one of {rows}"
         )
+    if rules.schedule.atom is ProductAtom.WGMMA:
+        homes.ops.append(_warpgroup_product(stmt, homes))
+        return
     a = homes.fragment(stmt.a.value, _index_at(stmt.a, m), stmt.text)
-    b, transposed = _b_operand(stmt, homes)
-    seed = None if stmt.seed is None else homes.fragment(stmt.seed.value, _index_at(stmt.seed, m), stmt.text)
-    acc = homes.define_register(stmt.value)
-    assert isinstance(acc, RegisterTile)
-    if seed is not None and seed.name != acc.name:
-        homes.ops.append(plan.Move(dst=acc, src=seed, text=stmt.text))
+    b, transposed = _operand(stmt.b, stmt, homes)
+    acc = _accumulator(stmt, homes)
     split = rules.division.split_of(stmt.over)
     if split and split.across > 1 and acc.fragment.col_parts > 1:
         cols = stmt.value.indices[1]
@@ -51,10 +54,10 @@ def select_contract(stmt: tile.Contract, rules: Rules, homes: Homes) -> None:
         over=stmt.over,
         atom=atom,
         transposed=transposed,
-        seeded=seed is not None,
+        seeded=stmt.seed is not None,
         parts=split.parts // split.across if split else 1,
         text=stmt.text,
-        by_first_part=seed is not None and split is not None and split.across > 1,
+        by_first_part=stmt.seed is not None and split is not None and split.across > 1,
     )
     homes.ops.append(mma)
     if split and split.across > 1:
@@ -66,9 +69,34 @@ def _index_at(read: tile.TileRead, letter: Index) -> Index:
     return next(index for index, sub in zip(read.value.indices, read.subs, strict=True) if sub.index == letter)
 
 
-def _b_operand(stmt: tile.Contract, homes: Homes) -> tuple[SharedRef, bool]:
-    ref = homes.to_shared(stmt.b.value, stmt.text)
-    by_index = dict(zip(stmt.b.value.indices, stmt.b.subs, strict=True))
+def _accumulator(stmt: tile.Contract, homes: Homes) -> RegisterTile:
+    """The sum's array, which holds the seed."""
+    m = stmt.value.indices[0]
+    seed = None if stmt.seed is None else homes.fragment(stmt.seed.value, _index_at(stmt.seed, m), stmt.text)
+    acc = homes.define_register(stmt.value)
+    assert isinstance(acc, RegisterTile)
+    if seed is not None and seed.name != acc.name:
+        homes.ops.append(plan.Move(dst=acc, src=seed, text=stmt.text))
+    return acc
+
+
+def _warpgroup_product(stmt: tile.Contract, homes: Homes) -> plan.WarpgroupMma:
+    """Both operands from shared memory, the summed index along their columns."""
+    (a, a_transposed), (b, b_transposed) = (_operand(read, stmt, homes) for read in (stmt.a, stmt.b))
+    lie_well = not a_transposed and not b_transposed and a.buffer.panel_bytes == b.buffer.panel_bytes == PANEL_BYTES
+    m, n = stmt.value.indices
+    if not lie_well or m.extent % WARPGROUP_ROWS or n.extent not in WARPGROUP_COLS or not stmt.a.dtype.is_half:
+        message = f"{stmt.text}: {m.extent} x {n.extent} with {stmt.over.name} summed is no warpgroup's product"
+        raise reject(stmt.span, Code.NO_WARPGROUP_PRODUCT, message, "bring both operands by `tma`, or use `atom: mma`")
+    acc = _accumulator(stmt, homes)
+    seeded = stmt.seed is not None
+    return plan.WarpgroupMma(acc=acc, a=a, b=b, over=stmt.over, seeded=seeded, text=stmt.text)
+
+
+def _operand(read: tile.TileRead, stmt: tile.Contract, homes: Homes) -> tuple[SharedRef, bool]:
+    """An operand in shared memory, and whether its rows are the summed index."""
+    ref = homes.to_shared(read.value, stmt.text)
+    by_index = dict(zip(read.value.indices, read.subs, strict=True))
     row, col = (by_index[axis] for axis in ref.axes)
     if row.index is None or col.index is None:
         raise InternalError("select", f"an operand of @ is indexed by an element: {stmt.text}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from loomgen.errors import Diagnostic, Span, SpecError
+from loomgen.ir.plan import SharedRef
 from loomgen.ir.schedule import Schedule
 from loomgen.ir.tile import Sub, TileRead
 from loomgen.ir.types import Value
@@ -15,11 +17,13 @@ from loomgen.spec.codes import Code
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """``shared_names``: values that some statement can only take from shared memory."""
+    """``shared_names``: values that some statement can only take from shared memory; ``boxes``: where the tiles lie
+    that the copy hardware brings."""
 
     division: Division
     schedule: Schedule
     shared_names: frozenset[str]
+    boxes: Mapping[str, SharedRef]
 
 
 def reject(span: Span, code: Code, message: str, hint: str | None = None) -> SpecError:

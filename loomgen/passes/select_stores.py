@@ -5,8 +5,9 @@ from __future__ import annotations
 from loomgen.ir import plan, tile
 from loomgen.ir.plan import RowTile, ScalarHome, SharedRef
 from loomgen.ir.schedule import Place
+from loomgen.passes.boxes import box_axes
 from loomgen.passes.contiguous import contiguous_letter
-from loomgen.passes.homes import Homes, shared_buffer
+from loomgen.passes.homes import Homes, panel_buffer, shared_buffer
 from loomgen.passes.select_rules import Rules, reject
 from loomgen.spec.codes import Code
 
@@ -20,6 +21,9 @@ def select_store(stmt: tile.Store, rules: Rules, homes: Homes) -> None:
             plan.StoreScalars(tensor=stmt.tensor, coords=stmt.coords, homes=found, src=src, text=stmt.text)
         )
         return
+    if stmt.tensor.name in rules.schedule.boxes:
+        homes.ops.append(_box_out(stmt, found, homes))
+        return
     if _is_direct(stmt, rules):
         rows = homes.row_letter(value)
         if homes.known_row_letter(value) is None and not rules.division.owns(rows):
@@ -32,6 +36,17 @@ def select_store(stmt: tile.Store, rules: Rules, homes: Homes) -> None:
         return
     ref = _staged(stmt, homes)
     homes.ops.append(plan.CopyOut(tensor=stmt.tensor, coords=stmt.coords, homes=found, src=ref, text=stmt.text))
+
+
+def _box_out(stmt: tile.Store, found: plan.Homes, homes: Homes) -> plan.BoxOut:
+    """The value goes to panels, which leave as boxes."""
+    value = stmt.source.value
+    rows, cols = box_axes(value, stmt.tensor, stmt.coords, stmt.span)
+    source = homes.fragment(value, homes.row_letter(value), stmt.text)
+    ref = SharedRef(buffer=panel_buffer(f"{value.name}_out", value.dtype, rows, cols), axes=(rows, cols))
+    transposed = rows != source.fragment.rows
+    homes.ops.append(plan.StoreFragment(dst=ref, src=source, transposed=transposed, text=stmt.text))
+    return plan.BoxOut(tensor=stmt.tensor, coords=stmt.coords, homes=found, src=ref, text=stmt.text)
 
 
 def _small_source(stmt: tile.Store, homes: Homes) -> SharedRef | RowTile | ScalarHome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from loomgen.ir import tile, walk
+from loomgen.ir.kernel import tensor_map_name
 from loomgen.ir.tile import Program
 from loomgen.passes.arguments import possible_arguments
 
@@ -28,5 +29,6 @@ def own_names(program: Program) -> frozenset[str]:
     values = [value for stmt in walk.statements(program.body) for value in walk.defined(stmt)]
     letters = {index.name for index in program.indices} | {index.name for value in values for index in value.indices}
     arguments = {argument.name for argument in possible_arguments(program)}
+    arguments |= {tensor_map_name(tensor.name) for tensor in program.tensors}
     numbers = {name for name, _ in (*program.numbers, *program.where)}
     return frozenset(arguments | letters | numbers | {axis.name for axis in program.grid})

@@ -21,6 +21,7 @@ from loomgen.ir import plan
 from loomgen.ir.plan import Barrier, Plan, PlanOp, Scope, SharedLayout, Wait
 from loomgen.passes.conflicts import Conflicts, Edge, common_blocks
 from loomgen.passes.flow import Flow, Sync, graphs
+from loomgen.passes.role_arms import arms, as_plan
 from loomgen.passes.sync_reasons import Pair, reason
 from loomgen.passes.trace import Event, Path, Reached, traces
 
@@ -31,6 +32,15 @@ _Paths = list[tuple[list[Event], list[Edge]]]
 
 
 def synchronise(kernel: Plan, layout: SharedLayout) -> Plan:
+    """The whole block, or each role's arm by itself: between roles the rings order what they share."""
+    found = arms(kernel)
+    if not found:
+        return _synchronise(kernel, layout)
+    done = (replace(arm, body=_synchronise(as_plan(arm), layout).body) for arm in found)
+    return replace(kernel, body=(plan.Roles(arms=tuple(done)),))
+
+
+def _synchronise(kernel: Plan, layout: SharedLayout) -> Plan:
     """The paths are a start: what is found for them is tried on all ways through the plan (`flow`), and a way on which
     something stays unordered is one path more."""
     conflicts = Conflicts(kernel=kernel, layout=layout)

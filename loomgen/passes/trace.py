@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import product
 
+from loomgen.errors import InternalError
 from loomgen.ir import plan
 from loomgen.ir.plan import Leaf, Plan, PlanOp
 from loomgen.ir.tile import Const
@@ -73,6 +74,12 @@ def traces(kernel: Plan) -> Iterator[list[Event]]:
     for trips in trip_counts:
         for arms in combinations:
             yield list(_block(kernel.body, (), _Frame(trips=trips, arms=arms)))
+
+
+def trace(kernel: Plan, trips: int) -> list[Event]:
+    """One path: every loop between run-time bounds takes ``trips`` iterations, every branch its first arm."""
+    arms = {path: _Arm.THEN for path, _ in _branches(kernel.body, (), in_loop=False)}
+    return list(_block(kernel.body, (), _Frame(trips=trips, arms=arms)))
 
 
 def chunk_counts(kernel: Plan) -> range:
@@ -162,6 +169,8 @@ def _operation(op: PlanOp, path: Path, frame: _Frame) -> Iterator[Event]:
             yield here
             side, arm = (0, op.then) if frame.arms[path].takes_then(frame.iteration) else (1, op.orelse)
             yield from _block(arm, (*path, side), frame)
+        case plan.Roles():
+            raise InternalError("trace", "a role's arm is looked at by itself")
         case _:
             yield replace(here, op=op)
 
@@ -197,13 +206,16 @@ def leaves(op: PlanOp) -> Iterator[Leaf]:
         case plan.Conditional():
             for child in (*op.then, *op.orelse):
                 yield from leaves(child)
+        case plan.Roles():
+            for child in (child for arm in op.arms for child in arm.body):
+                yield from leaves(child)
         case _:
             yield op
 
 
 def ring_depth(op: PlanOp) -> int:
     """The deepest ring that an operation's copies fill."""
-    depths = [leaf.dst.buffer.slots for leaf in leaves(op) if isinstance(leaf, plan.CopyIn)]
+    depths = [leaf.dst.buffer.slots for leaf in leaves(op) if isinstance(leaf, plan.CopyIn | plan.BoxIn)]
     return max(depths, default=1)
 
 

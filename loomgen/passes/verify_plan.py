@@ -20,7 +20,9 @@ from loomgen.ir.plan import Home, Leaf, Plan, PlanOp, RegisterTile, SharedBuffer
 from loomgen.ir.tile import Coord, Expr
 from loomgen.ir.types import DType
 from loomgen.ir.walk import tile_reads
+from loomgen.passes.homes import PANEL_BYTES
 from loomgen.passes.operands import evaluated, homes, operands, reads_registers, shared_refs, writes_registers
+from loomgen.passes.select_products import WARPGROUP_COLS, WARPGROUP_ROWS
 from loomgen.passes.team import SLAB_ROWS
 from loomgen.passes.trace import leaves
 
@@ -109,8 +111,21 @@ class _Verifier:
                 self._uniform((op.cond,), op.homes, point)
                 then, orelse = self.block(op.then, point), self.block(op.orelse, point)
                 return point.with_written(then.written & orelse.written)
+            case plan.Roles():
+                self._roles(op)
+                return point
             case _:
                 return self._leaf(op, point)
+
+    def _roles(self, op: plan.Roles) -> None:
+        """The arms have the block's warps one after the other, and the same buffers."""
+        next_warp = 0
+        for arm in op.arms:
+            self.require(arm.first_warp == next_warp, f"role {arm.name} begins at warp {arm.first_warp}")
+            next_warp += arm.team.warps
+            inner = _Verifier(team=arm.team, pass_name=self.pass_name, buffers=self.buffers)
+            inner.block(arm.body, _Point())
+        self.require(next_warp == self.team.warps, f"{next_warp} warps of {self.team.warps} have a role")
 
     def _leaf(self, op: Leaf, point: _Point) -> _Point:
         for home in operands(op):
@@ -184,7 +199,7 @@ class _Verifier:
 
     def _buffer(self, buffer: SharedBuffer) -> None:
         """What `loom/layout.cuh` asserts of a tile."""
-        self.require(buffer.slots >= 1 and buffer.pitch >= buffer.cols, f"rows of {buffer.name} overlap")
+        self.require(buffer.slots >= 1 and buffer.pitch >= buffer.panel_cols, f"rows of {buffer.name} overlap")
         if buffer.swizzle:
             fits = buffer.pitch * buffer.dtype.n_bytes % (CHUNK_BYTES << buffer.swizzle) == 0
             self.require(fits and buffer.swizzle <= 3, f"{buffer.name} cannot be swizzled by {buffer.swizzle}")
@@ -205,6 +220,13 @@ class _Verifier:
             case plan.Move():
                 self.require(_shape(op.dst.layout) == _shape(op.src.layout), "a move between layouts")
                 self.require(op.dst.dtype is op.src.dtype, "a move converts")
+            case plan.BoxIn():
+                self._panels(op.dst.buffer)
+                self.require(op.source.dtype is op.dst.buffer.dtype, "a copy converts")
+            case plan.BoxOut():
+                self._panels(op.src.buffer)
+            case plan.WarpgroupMma():
+                self._warpgroup_mma(op)
             case plan.Mma():
                 self._mma(op)
             case plan.ExchangeWrite():
@@ -239,6 +261,22 @@ class _Verifier:
         self.require(op.acc.dtype is DType.F32, f"{op.acc.name} is not f32")
         self.require(op.a.dtype is op.b.buffer.dtype, "the operands differ in dtype")
         self.require(op.a.dtype.is_half == (depth == 16), f"{op.atom.value} of {op.a.dtype.value}")
+
+    def _panels(self, buffer: SharedBuffer) -> None:
+        self.require(buffer.panel_bytes == PANEL_BYTES and buffer.swizzle == 3, f"{buffer.name} does not lie in panels")
+
+    def _warpgroup_mma(self, op: plan.WarpgroupMma) -> None:
+        acc, (a, b) = op.acc.fragment, (op.a, op.b)
+        self.require(acc.rows.extent % WARPGROUP_ROWS == 0, f"{acc.rows.extent} rows for warpgroups")
+        self.require(acc.cols.extent in WARPGROUP_COLS and acc.col_parts == 1, f"{acc.cols.extent} columns")
+        for operand, rows in ((a, acc.rows), (b, acc.cols)):
+            self._panels(operand.buffer)
+            given = (operand.axes[0].extent, operand.axes[1].extent)
+            self.require(given == (rows.extent, op.over.extent), f"{operand.buffer.name} is {given}")
+        self.require(op.acc.dtype is DType.F32, f"{op.acc.name} is not f32")
+        self.require(
+            a.buffer.dtype is b.buffer.dtype and a.buffer.dtype.is_half, "operands that are not of one 16-bit type"
+        )
 
     def _exchange(self, tile: RegisterTile, scratch: SharedBuffer) -> None:
         self.require(self.team.parts > 1, "an exchange among one part")

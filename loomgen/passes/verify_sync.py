@@ -28,6 +28,7 @@ from loomgen.ir.walk import nodes
 from loomgen.passes.effects import Access, accesses
 from loomgen.passes.footprints import Footprint, layout_letters
 from loomgen.passes.operands import evaluated
+from loomgen.passes.role_arms import arms, as_plan, handed_over
 from loomgen.passes.sync_state import NOBODY, Flags, Place, State, merged
 from loomgen.passes.trace import Path, chunk_counts, range_trips
 from loomgen.passes.words import cell_bytes
@@ -37,7 +38,13 @@ _USES = 1 << 20
 
 
 def verify_sync(kernel: Plan, layout: SharedLayout, pass_name: str) -> None:
-    """Raises InternalError naming the pass, the two operations and the word."""
+    """Raises InternalError naming the pass, the two operations and the word. Roles: each arm by itself; what they hand
+    over is the business of `verify_roles`.
+    """
+    for arm in arms(kernel):
+        verify_sync(as_plan(arm), layout, pass_name)
+    if arms(kernel):
+        return
     places = _Places(kernel=kernel, layout=layout)
     for n_chunks in chunk_counts(kernel):
         replay = _Replay(places=places, pass_name=pass_name, n_chunks=n_chunks)
@@ -67,7 +74,9 @@ class _Places:
 
     def of(self, op: Leaf, at: _At) -> list[Place]:
         if at.path not in self.by_path:
-            self.by_path[at.path] = accesses(op, self.kernel.team)
+            handed = handed_over(self.kernel)
+            found = accesses(op, self.kernel.team)
+            self.by_path[at.path] = tuple(access for access in found if access.buffer not in handed)
         return [self._at_slot(at, number, access) for number, access in enumerate(self.by_path[at.path])]
 
     def _at_slot(self, at: _At, number: int, access: Access) -> Place:
@@ -140,6 +149,8 @@ class _Replay:
                         state.commits += 1
             case plan.Prefetch():
                 self._copies(op.copies, at.path, at.turn, states, exists=at.turn + op.ahead < self.n_chunks)
+            case plan.Roles():
+                raise InternalError(self.pass_name, "a role's arm is replayed by itself")
             case _:
                 for state in states:
                     self._leaf(op, at, state)
@@ -162,7 +173,9 @@ class _Replay:
 
     def _leaf(self, op: Leaf, at: _At, state: State) -> None:
         match op:
-            case plan.Arrive():
+            case plan.Arrive() | plan.RingWait() | plan.RingFill() | plan.RingRelease():
+                pass
+            case plan.MmaWait() | plan.BoxWait() | plan.ProxyFence():
                 pass
             case plan.Commit():
                 state.commits += 1

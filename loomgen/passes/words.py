@@ -36,7 +36,10 @@ def _byte_in_slot(buffer: SharedBuffer, logical: Words) -> Words:
     per_row = max(1, buffer.cols * bytes_each // bytes_a_word)
     row = logical // per_row if buffer.rows > 1 else np.zeros_like(logical)
     row_bytes = buffer.pitch * bytes_each
-    plain = row * row_bytes + (logical - row * per_row) * bytes_a_word
+    panel_bytes = max(1, buffer.panel_cols * bytes_each)
+    in_row = (logical - row * per_row) * bytes_a_word
+    panel = in_row // panel_bytes if buffer.panels > 1 else np.zeros_like(in_row)
+    plain = (panel * buffer.rows + row) * row_bytes + in_row - panel * panel_bytes
     chunk = (row >> _row_shift(row_bytes)) & ((1 << buffer.swizzle) - 1)
     swizzled: Words = plain ^ (chunk << _CHUNK_BITS)
     return swizzled

@@ -7,6 +7,7 @@ package reads and writes them and imports nothing of the compiler.
 from loomgen.registry.model import (
     SCHEMA_VERSION,
     ArgumentEntry,
+    BoxEntry,
     Constraints,
     KernelEntry,
     LaunchEntry,
@@ -23,6 +24,7 @@ from loomgen.registry.writer import canonical_json, published_schema, registry_s
 __all__ = [
     "SCHEMA_VERSION",
     "ArgumentEntry",
+    "BoxEntry",
     "Constraints",
     "KernelEntry",
     "LaunchEntry",

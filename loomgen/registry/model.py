@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 """``major.minor``: a reader refuses another major and ignores what a later minor adds."""
 
 Extent = int | str
@@ -38,20 +38,37 @@ class StrideSource(_Entry):
     dim: int
 
 
+class BoxEntry(_Entry):
+    """What a tensor map copies at once: ``rows`` x ``cols`` elements of ``tensor``, a matrix whose rows are its first
+    dimension; ``swizzle`` bits of the 16-byte chunks are permuted in shared memory (3: the 128-byte mode)."""
+
+    tensor: str
+    rows: int = Field(gt=0)
+    cols: int = Field(gt=0)
+    swizzle: int = Field(ge=0, le=3)
+
+
 class ArgumentEntry(_Entry):
     """A parameter of the kernel, in the order of its signature.
 
     ``shape`` counts elements and is empty for what is not a tensor; ``access`` is set for pointers, ``source``
-    for strides; an ``optional`` pointer may be null.
+    for strides and tensor maps; an ``optional`` pointer may be null.
     """
 
     name: str
-    kind: Literal["tensor", "table", "dim", "stride", "scalar"]
+    kind: Literal["tensor", "table", "dim", "stride", "scalar", "tensor_map"]
     dtype: str
     shape: tuple[Extent, ...]
     access: Literal["in", "out", "inout"] | None
     optional: bool
-    source: StrideSource | None
+    source: StrideSource | BoxEntry | None
+
+    @property
+    def tensor(self) -> str | None:
+        """The tensor that the argument points to or maps."""
+        if isinstance(self.source, BoxEntry):
+            return self.source.tensor
+        return self.name if self.kind in ("tensor", "table") else None
 
 
 class LaunchEntry(_Entry):

@@ -7,6 +7,7 @@ from loomgen.ir.tile import Access, ArgRead, Binary, BinaryOp, ForWindow, Progra
 from loomgen.ir.walk import expressions, nodes, statements
 from loomgen.registry import (
     ArgumentEntry,
+    BoxEntry,
     Constraints,
     KernelEntry,
     LaunchEntry,
@@ -39,7 +40,6 @@ def kernel_entry(kernel: KernelSpec, lowered: Lowered, source: SourceEntry) -> K
 
 
 def _argument_entry(argument: Argument) -> ArgumentEntry:
-    stride = argument.source
     return ArgumentEntry(
         name=argument.name,
         kind=argument.kind.value,
@@ -47,8 +47,15 @@ def _argument_entry(argument: Argument) -> ArgumentEntry:
         shape=argument.shape,
         access=None if argument.access is None else Access(argument.access).value,
         optional=argument.optional,
-        source=None if stride is None else StrideSource(tensor=stride[0], dim=stride[1]),
+        source=_argument_source(argument),
     )
+
+
+def _argument_source(argument: Argument) -> StrideSource | BoxEntry | None:
+    if argument.source is not None:
+        return StrideSource(tensor=argument.source[0], dim=argument.source[1])
+    box = argument.box
+    return None if box is None else BoxEntry(tensor=box.tensor, rows=box.rows, cols=box.cols, swizzle=box.swizzle)
 
 
 def _launch_entry(launch: Launch) -> LaunchEntry:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from loomgen.registry.model import ArgumentEntry, KernelEntry
+from loomgen.registry.model import ArgumentEntry, KernelEntry, StrideSource
 
 _DTYPES = {
     "f32": torch.float32,
@@ -42,9 +42,9 @@ def bind(kernel: KernelEntry, given: Mapping[str, Value]) -> BoundCall:
     Raises ValueError that names the argument, its value and what was expected; nothing has been launched then.
     """
     pointers = {
-        argument.name: _pointer(argument, given.get(argument.name))
+        argument.tensor: _pointer(argument, given.get(argument.tensor))
         for argument in kernel.arguments
-        if argument.kind in ("tensor", "table")
+        if argument.tensor is not None
     }
     _check_strides(kernel, pointers)
     dims = _dims(kernel, pointers, given)
@@ -57,10 +57,10 @@ def _pointer(argument: ArgumentEntry, value: Value) -> Tensor | None:
     if value is None:
         if argument.optional:
             return None
-        raise ValueError(f"{argument.name}: missing, expected a tensor of {argument.dtype}")
+        raise ValueError(f"{argument.tensor}: missing, expected a tensor of {argument.dtype}")
     if not isinstance(value, Tensor) or value.dtype is not _DTYPES[argument.dtype]:
         found = value.dtype if isinstance(value, Tensor) else type(value).__name__
-        raise ValueError(f"{argument.name}: {found}, expected a tensor of {argument.dtype}")
+        raise ValueError(f"{argument.tensor}: {found}, expected a tensor of {argument.dtype}")
     if value.dim() != len(argument.shape):
         raise _wrong_shape(argument, value, _text(argument))
     return value
@@ -68,7 +68,7 @@ def _pointer(argument: ArgumentEntry, value: Value) -> Tensor | None:
 
 def _check_strides(kernel: KernelEntry, pointers: Mapping[str, Tensor | None]) -> None:
     """A dimension without a stride parameter is where a row-major tensor has it; of strided tensors only the last."""
-    passed = {(a.source.tensor, a.source.dim) for a in kernel.arguments if a.source is not None}
+    passed = {(a.source.tensor, a.source.dim) for a in kernel.arguments if isinstance(a.source, StrideSource)}
     strided = {tensor for tensor, _ in passed}
     for name, tensor in pointers.items():
         if tensor is None or (name, tensor.dim() - 1) in passed:
@@ -85,7 +85,7 @@ def _dims(kernel: KernelEntry, pointers: Mapping[str, Tensor | None], given: Map
     names += [extent for extent in kernel.launch.grid if isinstance(extent, str)]
     dims = {name: number for name in names if isinstance(number := given.get(name), int)}
     for argument in kernel.arguments:
-        tensor = pointers.get(argument.name)
+        tensor = pointers.get(argument.tensor or "")
         if tensor is None:
             continue
         for extent, size in zip(argument.shape, tensor.shape, strict=True):
@@ -106,7 +106,7 @@ def _text(argument: ArgumentEntry) -> str:
 
 
 def _wrong_shape(argument: ArgumentEntry, tensor: Tensor, expected: str) -> ValueError:
-    return ValueError(f"{argument.name}: shape {list(tensor.shape)}, expected {expected}")
+    return ValueError(f"{argument.tensor}: shape {list(tensor.shape)}, expected {expected}")
 
 
 def _value(
@@ -116,7 +116,7 @@ def _value(
         case "dim":
             return _dim(argument.name, dims)
         case "stride":
-            assert argument.source is not None
+            assert isinstance(argument.source, StrideSource)
             tensor = pointers[argument.source.tensor]
             return 0 if tensor is None else tensor.stride(argument.source.dim)
         case "scalar":
@@ -124,7 +124,7 @@ def _value(
                 raise ValueError(f"{argument.name}: missing, expected a {argument.dtype}")
             return given[argument.name]
         case _:
-            return pointers[argument.name]
+            return pointers[argument.tensor or ""]
 
 
 def _dim(name: str, dims: Mapping[str, int]) -> int:

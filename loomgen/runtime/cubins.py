@@ -128,7 +128,9 @@ class _Build:
     def _compile(self, kernels: Sequence[KernelEntry], cache: CubinCache, scratch: Path) -> dict[str, bytes]:
         root = self.store.root
         jobs = [
-            CubinJob(kernel=k, target=self.target, source=root / k.source.path, cubin=scratch / f"{k.name}.cubin")
+            CubinJob(
+                kernel=k, target=self.target, source=(root / k.source.path).resolve(), cubin=scratch / f"{k.name}.cubin"
+            )
             for k in kernels
         ]
         if jobs:

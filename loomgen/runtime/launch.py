@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -15,6 +15,7 @@ from loomgen.runtime.bind import BoundCall, Value, bind
 from loomgen.runtime.kernels import DeviceKernels
 from loomgen.runtime.parameters import Number, ParameterBlock, is_pointer
 from loomgen.runtime.resident import ResidentTables
+from loomgen.runtime.tensor_maps import Encoder, MappedTensor
 
 
 class PreparedLaunch:
@@ -29,11 +30,14 @@ class PreparedLaunch:
         "_threads",
         "block",
         "kernel",
+        "maps",
         "pointers",
     )
 
     def __init__(self, call: BoundCall, kernels: DeviceKernels) -> None:
-        """``pointers``: the names of the pointers that are not null. Raises LoomgenError for too large a grid."""
+        """``pointers``: the names of the pointers that are not null; ``maps``: the tensor maps. Raises LoomgenError for
+        too large a grid.
+        """
         launch = call.kernel.launch
         if call.blocks > kernels.target.max_grid_x:
             raise LoomgenError(
@@ -41,7 +45,10 @@ class PreparedLaunch:
                 "pass fewer sequences or tokens at a time"
             )
         self.kernel = call.kernel
-        self.block = ParameterBlock(call.kernel.arguments, {a.name: _number(value) for a, value in call.values})
+        self.maps = tuple(_maps(call, kernels.driver))
+        numbers = {a.name: _number(value) for a, value in call.values}
+        places = {mapped.name: ctypes.addressof(mapped.memory) for mapped in self.maps}
+        self.block = ParameterBlock(call.kernel.arguments, numbers, places)
         self.pointers = tuple(a.name for a, value in call.values if is_pointer(a) and value is not None)
         self._driver = kernels.driver
         self._device = kernels.device
@@ -49,6 +56,11 @@ class PreparedLaunch:
         self._blocks = call.blocks
         self._threads = launch.threads
         self._shared_bytes = launch.dynamic_shared_bytes
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The names of the tensors whose addresses the launch depends on."""
+        return (*self.pointers, *(mapped.tensor for mapped in self.maps))
 
     def launch(self, stream: int) -> None:
         """Enqueues the kernel with the parameters as they are now; an empty grid is no launch."""
@@ -74,7 +86,7 @@ class LaunchPlan:
     """
 
     def __init__(self, kernels: DeviceKernels, launches: Sequence[PreparedLaunch], tables: ResidentTables) -> None:
-        used = dict.fromkeys(name for launch in launches for name in launch.pointers)
+        used = dict.fromkeys(name for launch in launches for name in launch.tensors)
         self.names = tuple(name for name in used if name not in tables.tensors)
         self.captured = False
         self._launches = tuple(launches)
@@ -84,6 +96,8 @@ class LaunchPlan:
         self._on_device = kernels.driver.on(kernels.device)
         self._lock = threading.Lock()
         self._addresses: Any = (ctypes.c_uint64 * len(self.names))()
+        maps = [mapped for launch in launches for mapped in launch.maps]
+        self._maps = tuple((mapped, self.names.index(mapped.tensor)) for mapped in maps)
         _share_addresses(self._launches, self.names, ctypes.addressof(self._addresses))
 
     def run(self, addresses: list[int]) -> None:
@@ -98,6 +112,8 @@ class LaunchPlan:
             else:
                 self._tables.used_on(stream)
             self._addresses[:] = addresses
+            for mapped, place in self._maps:
+                mapped.point_to(addresses[place])
             for launch in self._launches:
                 launch.launch(stream)
 
@@ -142,6 +158,13 @@ def refuse_recording(kernels: DeviceKernels) -> None:
         raise LoomgenError(
             "a call of new shapes or lengths cannot be recorded into a CUDA graph: make it once before the capture"
         )
+
+
+def _maps(call: BoundCall, encoder: Encoder) -> Iterator[MappedTensor]:
+    for argument, value in call.values:
+        if argument.kind == "tensor_map":
+            assert isinstance(value, Tensor)
+            yield MappedTensor(argument, value, encoder)
 
 
 def _number(value: Value) -> Number:

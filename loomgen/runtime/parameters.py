@@ -20,6 +20,8 @@ _WORD_BYTES = 8
 
 Number = int | float | bool
 
+_NO_MAPS: Mapping[str, int] = {}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
@@ -31,9 +33,11 @@ class Field:
 
 
 def fields(arguments: Sequence[ArgumentEntry]) -> tuple[tuple[Field, ...], int]:
-    """Where each parameter lies, each at a multiple of its own size, and the bytes that all take."""
+    """Where each parameter lies, each at a multiple of its own size, and the bytes that all take. Tensor maps lie by
+    themselves (`tensor_maps`).
+    """
     found, end = [], 0
-    for argument in arguments:
+    for argument in (argument for argument in arguments if argument.kind != "tensor_map"):
         c_type = _POINTER if is_pointer(argument) else _SCALARS[argument.dtype]
         size = ctypes.sizeof(c_type)
         offset = -(-end // size) * size
@@ -49,12 +53,15 @@ def is_pointer(argument: ArgumentEntry) -> bool:
 class ParameterBlock:
     """The parameters of one kernel. ``address`` is that of the array that a launch takes: a pointer to each.
 
-    ``slots[name].value`` reads and writes a parameter in place; pointers are addresses, 0 for null.
+    ``slots[name].value`` reads and writes a parameter in place; pointers are addresses, 0 for null. ``maps`` are where
+    the tensor maps lie.
     """
 
     __slots__ = ("_memory", "_names", "_pointers", "address", "n_bytes", "slots")
 
-    def __init__(self, arguments: Sequence[ArgumentEntry], values: Mapping[str, Number]) -> None:
+    def __init__(
+        self, arguments: Sequence[ArgumentEntry], values: Mapping[str, Number], maps: Mapping[str, int] = _NO_MAPS
+    ) -> None:
         places, n_bytes = fields(arguments)
         self._memory = (_POINTER * max(1, -(-n_bytes // _WORD_BYTES)))()
         start = ctypes.addressof(self._memory)
@@ -64,8 +71,9 @@ class ParameterBlock:
         }
         for name, slot in self.slots.items():
             slot.value = values[name]
-        self._names = tuple(place.name for place in places)
-        self._pointers = (ctypes.c_void_p * max(1, len(places)))(*(start + place.offset for place in places))
+        self._names = tuple(argument.name for argument in arguments)
+        addresses = {place.name: start + place.offset for place in places} | dict(maps)
+        self._pointers = (ctypes.c_void_p * max(1, len(arguments)))(*(addresses[name] for name in self._names))
         self.address = ctypes.addressof(self._pointers)
 
     def read_from(self, name: str, address: int) -> None:

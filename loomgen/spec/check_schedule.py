@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from loomgen.errors import Span
-from loomgen.ir.schedule import Place, Schedule, Split
+from loomgen.ir.schedule import Place, ProductAtom, Role, Schedule, Split
 from loomgen.ir.types import Index
 from loomgen.spec.codes import Code
-from loomgen.spec.model import Number, SplitModel
+from loomgen.spec.model import Number, RoleModel, ScheduleModel, SplitModel
 from loomgen.spec.report import Reject, did_you_mean
 from loomgen.spec.sections import SectionReader
 from loomgen.spec.source import Loc
@@ -39,6 +39,7 @@ class _ScheduleReader:
 
     def schedule(self) -> Schedule:
         model = self.reader.model.schedule
+        self._needs_roles(model)
         return Schedule(
             warps=self._optional(model.warps, ("schedule", "warps")),
             rows=tuple(self._rows(model.rows)),
@@ -48,6 +49,9 @@ class _ScheduleReader:
             min_blocks=self._optional(model.min_blocks, ("schedule", "min_blocks")),
             vector=self._optional(model.vector, ("schedule", "vector")),
             spans=tuple(self._spans()),
+            roles=tuple(self._roles(model.roles)),
+            atom=ProductAtom(model.atom),
+            boxes=tuple(self._boxes(model.tma)),
             formulas=tuple(self._formulas()),
         )
 
@@ -130,6 +134,47 @@ class _ScheduleReader:
         if place is Place.DIRECT and name not in self.statements.stores:
             raise Reject(Code.BAD_PLACE, span, f"`{name}` is not a store: only a store can be direct")
         return place
+
+    def _roles(self, roles: Mapping[str, RoleModel]) -> Iterator[Role]:
+        """Each statement has one role: the one that names it, or the one that runs the rest."""
+        owners: dict[str, str] = {}
+        for name, role in roles.items():
+            loc: Loc = ("schedule", "roles", name)
+            with self.reader.diagnostics.collecting():
+                yield Role(
+                    name=name,
+                    warps=self.reader.number(role.warps, (*loc, "warps")),
+                    registers=self._optional(role.registers, (*loc, "registers")),
+                    runs=None if role.runs == "rest" else tuple(self._runs(name, role.runs, owners)),
+                )
+        n_rest = sum(role.runs == "rest" for role in roles.values())
+        if roles and n_rest != 1:
+            span = self.reader.document.key_span(("schedule", "roles"))
+            message = f"{n_rest} roles run the rest: want one, so that every statement has a role"
+            self.reader.diagnostics.add(Code.BAD_ROLE, span, message)
+
+    def _needs_roles(self, model: ScheduleModel) -> None:
+        """What the hardware does beside the threads is waited for between roles."""
+        for key, is_asked in (("atom", model.atom == "wgmma"), ("tma", bool(model.tma))):
+            if is_asked and not model.roles:
+                span = self.reader.document.key_span(("schedule", key))
+                message = f"`{key}` asks for the hardware beside the threads: only roles hand tiles to it"
+                self.reader.diagnostics.add(Code.BAD_ROLE, span, message)
+
+    def _runs(self, role: str, runs: Iterable[str], owners: dict[str, str]) -> Iterator[str]:
+        for k, name in enumerate(runs):
+            span = self.reader.document.value_span(("schedule", "roles", role, "runs", k))
+            self._known(name, (*self.statements.tiles, *self.statements.stores), span, "statement")
+            if owners.setdefault(name, role) != role:
+                raise Reject(Code.BAD_ROLE, span, f"`{name}` is run by the roles `{owners[name]}` and `{role}`")
+            yield name
+
+    def _boxes(self, names: Iterable[str]) -> Iterator[str]:
+        for k, name in enumerate(names):
+            with self.reader.diagnostics.collecting():
+                span = self.reader.document.value_span(("schedule", "tma", k))
+                self._known(name, (*self.statements.tiles, *self.statements.stores), span, "statement")
+                yield name
 
     def _index(self, letter: str, span: Span) -> Index:
         if letter in self.indices:

@@ -84,6 +84,7 @@ class Code(Enum):
     BAD_SPLIT = "LG092"
     BAD_RING = "LG093"
     BAD_PLACE = "LG094"
+    BAD_ROLE = "LG095"
 
     UNEVEN_SLABS = "LG100"
     WARP_COUNT = "LG101"
@@ -96,6 +97,10 @@ class Code(Enum):
     CARRIED_VECTOR = "LG109"
     TOO_LARGE = "LG110"
     TILE_COLUMNS = "LG111"
+    ROLE_WARPS = "LG120"
+    ROLE_DEPENDENCE = "LG121"
+    NO_BOX = "LG122"
+    NO_WARPGROUP_PRODUCT = "LG123"
 
 
 EXPLANATIONS: Mapping[Code, tuple[str, str]] = {
@@ -267,6 +272,11 @@ EXPLANATIONS: Mapping[Code, tuple[str, str]] = {
         "`direct` is for stores; `registers` and `shared` are for tiles and stores. Only 16-bit tiles of a stage with "
         "products are computed in shared memory.",
     ),
+    Code.BAD_ROLE: (
+        "bad role",
+        "Each statement is run by one role: the one that names it, or the one role of the rest. `tma` and `wgmma` are "
+        "for stages with roles.",
+    ),
     Code.UNEVEN_SLABS: (
         "uneven slabs",
         "The row indices of a stage with products have the same extent, a multiple of 16: each warp owns 16 rows.",
@@ -294,6 +304,27 @@ EXPLANATIONS: Mapping[Code, tuple[str, str]] = {
     ),
     Code.SPLIT_COUNT: ("splits", "One index is split, spread over at most two groups of warps."),
     Code.CARRIED_VECTOR: ("carried vector", "Loops and branches carry scalars and tiles, not vectors."),
+    Code.ROLE_WARPS: (
+        "warps of a role",
+        "A role has whole warpgroups, four warps each. Its registers a thread are a multiple of 8 from 24 to 240, and "
+        "those of all roles together fit the block.",
+    ),
+    Code.ROLE_DEPENDENCE: (
+        "between roles",
+        "One role hands another the tiles that `tma` names, in a loop at the top of the program; a tile that is "
+        "carried, and whatever is computed from it in registers, stays within a role.",
+    ),
+    Code.NO_BOX: (
+        "no box",
+        "A tensor's first dimension runs along a box's rows and its last along the columns, at most 256 rows of 16-bit "
+        "elements in whole panels of 64 columns; the tensor is contiguous, and the rows are no chunk of a sequence, of "
+        "which a box would bring the next sequence's tokens, too.",
+    ),
+    Code.NO_WARPGROUP_PRODUCT: (
+        "no warpgroup product",
+        "`wgmma` multiplies 16-bit tiles in shared memory whose rows run along the summed index, in panels of 64 "
+        "columns: a multiple of 64 rows with 64, 128 or 256 rows.",
+    ),
     Code.TOO_LARGE: ("too large", "A kernel needs more shared memory, threads or blocks than the target has."),
     Code.TILE_COLUMNS: (
         "columns of a tile",

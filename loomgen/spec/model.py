@@ -53,6 +53,14 @@ class SplitModel(_Section):
     across: Number = 1
 
 
+class RoleModel(_Section):
+    """Warps that run some of the statements beside the other roles' warps; one role runs the ``rest``."""
+
+    warps: Number
+    registers: Number | None = None
+    runs: list[str] | Literal["rest"]
+
+
 class ScheduleModel(_Section):
     """How the statements are carried out; what is left out is inferred."""
 
@@ -63,6 +71,9 @@ class ScheduleModel(_Section):
     place: dict[str, Literal["registers", "shared", "direct"]] = {}
     min_blocks: Number | None = None
     vector: Number | None = None
+    roles: dict[str, RoleModel] = {}
+    atom: Literal["mma", "wgmma"] = "mma"
+    tma: list[str] = Field(default=[], description="Copies and stores that the hardware makes by boxes of a tensor.")
 
 
 class SpecModel(_Section):

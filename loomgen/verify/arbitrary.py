@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from loomgen.ir.kernel import Argument
-from loomgen.registry.model import ArgumentEntry
+from loomgen.ir.kernel import Argument, TensorBox
+from loomgen.registry.model import ArgumentEntry, BoxEntry, StrideSource
 from loomgen.runtime.tables import window_tables
 from loomgen.verify.problem import CHUNK, Inputs
 
@@ -22,7 +22,9 @@ _ONE_MORE = " + 1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A parameter of a kernel: ``kind`` tensor, table, dim, stride or scalar; ``access`` of a pointer."""
+    """A parameter of a kernel, a tensor map being its tensor: ``kind`` tensor, table, dim, stride or scalar; ``access``
+    of a pointer.
+    """
 
     name: str
     kind: str
@@ -33,10 +35,13 @@ class Parameter:
     @classmethod
     def of(cls, argument: Argument | ArgumentEntry) -> Parameter:
         """Of the compiler's argument plan or of a registry, which say the same."""
+        box: TensorBox | BoxEntry | StrideSource | None
         if isinstance(argument, Argument):
-            kind, dtype = argument.kind.value, argument.dtype.value
+            kind, dtype, box = argument.kind.value, argument.dtype.value, argument.box
         else:
-            kind, dtype = argument.kind, argument.dtype
+            kind, dtype, box = argument.kind, argument.dtype, argument.source
+        if isinstance(box, TensorBox | BoxEntry):
+            return cls(name=box.tensor, kind="tensor", dtype=dtype, shape=argument.shape, access=argument.access)
         return cls(name=argument.name, kind=kind, dtype=dtype, shape=argument.shape, access=argument.access)
 
 

@@ -36,7 +36,8 @@ def interpreter(lowered: Sequence[LoweredKernel], mode: Mode) -> StageRunner:
 
     def run(kernel: str, given: Inputs, seed: int) -> None:
         found = by_name[kernel]
-        names = {argument.name for argument in found.arguments} | _TABLES | set(found.program.runtime_dims)
+        names = {a.name if a.box is None else a.box.tensor for a in found.arguments}
+        names |= _TABLES | set(found.program.runtime_dims)
         arguments = {name: value for name, value in given.items() if name in names}
         interpret(found.program, arguments, mode=mode, orders=found.orders)
 
@@ -47,13 +48,14 @@ _TABLES = {"cu_seqlens", "seq_chunk_start", "chunk_start", "chunk_len"}
 
 
 def emulator(kernels: Sequence[KernelSpec], arch: str, root: Path) -> StageRunner:
-    """The committed sources of the kernels, from the registry of ``arch`` under ``root``, compiled for the host.
+    """The committed sources of the kernels, from the registries under ``root``, compiled for the host: ``arch``'s, or,
+    of a kernel that is for other targets alone, the first of those.
 
     The seed decides the order of blocks and threads; copies complete at random where it is odd, else as late as
     allowed. Raises LoomgenError where the registry does not speak of the specs as they are, EmulatorBuildError.
     """
-    registry = load(arch, root)
-    entries = [_entry(registry, kernel) for kernel in kernels]
+    registries = {name: load(name, root) for name in {target_of(kernel, arch) for kernel in kernels}}
+    entries = [_entry(registries[target_of(kernel, arch)], kernel) for kernel in kernels]
     libraries = [entries[n::_COMPILATIONS] for n in range(min(_COMPILATIONS, len(entries)))]
     with ThreadPoolExecutor(_COMPILATIONS) as pool:
         compiled = list(pool.map(lambda library: _compiled(library, root), libraries))
@@ -63,6 +65,11 @@ def emulator(kernels: Sequence[KernelSpec], arch: str, root: Path) -> StageRunne
         by_name[kernel].run(given, EmulatorOptions(seed=seed, completion="random" if seed % 2 else "late"))
 
     return run
+
+
+def target_of(kernel: KernelSpec, arch: str) -> str:
+    """``arch``, or the first target of a kernel that is for others alone."""
+    return arch if arch in kernel.targets else kernel.targets[0]
 
 
 def _compiled(entries: Sequence[KernelEntry], root: Path) -> tuple[EmulatedStage, ...]:

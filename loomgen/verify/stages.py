@@ -13,7 +13,7 @@ from loomgen.ir.kernel import KernelSpec
 from loomgen.passes.pipeline import lower
 from loomgen.target import target_named
 from loomgen.verify.arbitrary import BOUND, Case, Parameter, make_case
-from loomgen.verify.backends import Backend, StageRunner, emulator, interpreter
+from loomgen.verify.backends import Backend, StageRunner, emulator, interpreter, target_of
 from loomgen.verify.problem import Formats, Inputs, Problem, make_problem, same_bits
 
 ORDER: dict[str, tuple[str, ...]] = {
@@ -83,7 +83,7 @@ def verify_stages(
     is compared with its own meaning in float64. With the emulator, every output is also compared bit for bit with the
     interpreter's ordered mode. ``on_kernel`` is told of a kernel and seed before they run. Raises EmulatorFault.
     """
-    lowered = [lower(kernel, target_named(arch)) for kernel in kernels]
+    lowered = [lower(kernel, target_named(target_of(kernel, arch))) for kernel in kernels]
     run = interpreter(lowered, "rounded") if backend == "interp" else emulator(kernels, arch, root)
     check = interpreter(lowered, "ordered") if backend == "emulate" else None
     chain = _Chain(run=run, check=check, exact=interpreter(lowered, "float64"), on_kernel=on_kernel)

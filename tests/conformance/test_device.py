@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from loomgen.conformance.case import Case
+from loomgen.conformance.case import Box, Case
 from loomgen.conformance.compare import Bitwise
 from loomgen.conformance.device import Device, DeviceError, compile_cubin
 from loomgen.target import TARGETS
@@ -47,6 +48,29 @@ def test_arguments_reach_the_kernel_and_results_come_back() -> None:
     assert output.tolist() == [7, 8, 9, 10, 11, 12, 13, 0xA5A5A5A5]
     assert launches == [(2, 32, 64)]
     assert (driver.shared_limit, driver.memory) == (64, {})
+
+
+def test_an_array_with_a_box_goes_as_a_map() -> None:
+    """Columns come before rows, as the hardware counts."""
+    case = replace(
+        CASE,
+        inputs=lambda: (np.zeros((6, 40), np.uint16),),
+        output_shape=(12, 24),
+        scalars=(),
+        boxes=(Box(rows=3, cols=32, swizzle=2), Box(rows=5, cols=24, swizzle=0)),
+    )
+    maps: list[list[int]] = []
+
+    def kernel(parameters: list[int], launch: tuple[int, int, int]) -> CUresult:
+        maps.extend(list((ctypes.c_uint64 * 14).from_address(address)) for address in parameters)
+        return CUresult.CUDA_SUCCESS
+
+    driver = FakeDriver(kernel, 2)
+    Device(driver=driver, module=None).run(case, case.inputs())
+    addresses = [numbers.pop(2) for numbers in maps]
+    assert maps[0] == [1, 2, 40, 6, 80, 32, 3, 1, 1, 0, 2, 0, 0]
+    assert maps[1] == [2, 2, 24, 12, 96, 24, 5, 1, 1, 0, 0, 0, 0]
+    assert len(set(addresses)) == 2
 
 
 def test_a_failed_launch_is_an_error_and_frees_its_memory() -> None:

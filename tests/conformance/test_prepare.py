@@ -12,9 +12,11 @@ import pytest
 
 import tools.gpu_conformance as tool
 from loomgen.conformance.case import Case
-from loomgen.conformance.compare import Array, Bitwise
+from loomgen.conformance.compare import Array, Bitwise, compare
 from loomgen.conformance.device import DeviceError
+from loomgen.conformance.fragments import BF16, F16
 from loomgen.conformance.host import UnwrittenOutput, compile_for_host, run_on_host
+from loomgen.conformance.inputs import distinct
 from loomgen.conformance.prepared import StalePreparation, open_prepared, prepare
 from loomgen.conformance.table import all_cases
 
@@ -62,6 +64,53 @@ def test_exactly_summable_products_are_integers(folder: Path) -> None:
         assert np.unique(sums).size > 10_000
 
 
+def test_rings_hand_over_every_word(folder: Path) -> None:
+    words = output(folder, "mbarrier_ring")
+    sent = distinct(16 * 8 * 32, np.uint32).reshape(16, 8, 32)
+    for warp in range(3):
+        np.testing.assert_array_equal(words[:, :, warp], np.roll(sent, -5 * (warp + 1), axis=2))
+
+
+def test_a_panel_follows_another(folder: Path) -> None:
+    by_tile, by_panels, later = output(folder, "panel_addresses").astype(np.int64)
+    np.testing.assert_array_equal(by_tile, by_panels)
+    np.testing.assert_array_equal(later - by_tile, 2 * 16 * 192 * 2)
+    row, col = np.arange(16)[:, None], np.arange(192)[None, :]
+    plain = col // 64 * 2048 + row * 128 + col % 64 * 2
+    np.testing.assert_array_equal(by_tile, plain ^ (row % 8) << 4)
+
+
+def test_boxes_are_cut_out_of_a_matrix_of_zeros(folder: Path) -> None:
+    case = next(case for case in all_cases() if case.name == "tma_load_bf16_32_2")
+    x = np.pad(case.inputs()[0], ((5, 40), (10, 40)))
+    boxes = [x[7 * block :, block % 3 * 24 :][:16, :32] for block in range(9)]
+    np.testing.assert_array_equal(output(folder, case.name), np.stack(boxes))
+
+
+def test_boxes_are_put_together_to_a_matrix(folder: Path) -> None:
+    case = next(case for case in all_cases() if case.name == "tma_store_float_32_3")
+    tiles = case.inputs()[0].reshape(3, 3, 16, 32)
+    whole = tiles.transpose(0, 2, 1, 3).reshape(48, 96)
+    np.testing.assert_array_equal(output(folder, case.name), whole[8:48, 16:88])
+    ring = next(case for case in all_cases() if case.name == "tma_store_ring")
+    np.testing.assert_array_equal(output(folder, ring.name).ravel(), ring.inputs()[0])
+
+
+def test_products_of_warpgroups_are_those_of_the_matrices(folder: Path) -> None:
+    for name, form in (("wgmma_bf16_64_1", BF16), ("wgmma_f16_256_3", F16)):
+        case = next(case for case in all_cases() if case.name == f"{name}.integers")
+        a, b, c = case.inputs()
+        expected = form.decode(a) @ form.decode(b).swapaxes(1, 2) + c
+        np.testing.assert_array_equal(output(folder, case.name), expected)
+        rounded = next(case for case in all_cases() if case.name == f"{name}.fractions")
+        a, b, c = rounded.inputs()
+        exact = form.decode(a).astype(np.float64) @ form.decode(b).astype(np.float64).swapaxes(1, 2) + c
+        outcome = compare(rounded.comparison, (a, b, c), output(folder, rounded.name), exact.astype(np.float32))
+        assert outcome.outside == 0
+        wrong = compare(rounded.comparison, (a, b, c), output(folder, rounded.name), (exact * 1.001).astype(np.float32))
+        assert wrong.outside > 0.9 * wrong.elements
+
+
 def test_inverses_leave_the_rest_alone_and_some_overflow(folder: Path) -> None:
     inverses = output(folder, "linalg_invert_unit_lower_16")
     outside = np.ones((32, 32), bool)
@@ -91,7 +140,7 @@ def test_a_kernel_must_write_all_of_its_output() -> None:
     case = next(case for case in all_cases() if case.name == "layout_advance")
     larger = replace(case, output_shape=(129,))
     with pytest.raises(UnwrittenOutput, match="4 bytes"):
-        run_on_host(larger, compile_for_host(larger, 0, CACHE), ())
+        run_on_host(larger, compile_for_host([(larger, 0)], CACHE)[larger.kernel], ())
 
 
 class Wrong:

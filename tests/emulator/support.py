@@ -10,18 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 import loomgen
-from loomgen.emulator import EmulatedKernel, Parameter, compile_kernel
+from loomgen.emulator import Buffer, EmulatedKernel, Parameter, TensorMap, compile_kernel
+from loomgen.emulator.arguments import Access
 from loomgen.emulator.build import Kind
 
 KERNELS = Path(__file__).parent / "kernels"
 INCLUDE = Path(loomgen.__file__).parent / "include"
 CACHE = Path(loomgen.__file__).parent.parent / "build" / "emulator"  # keyed by content: shared by all tests and runs
 
-_KINDS: dict[str, Kind] = {"*": "pointer", "i": "i32", "l": "i64", "f": "f32", "b": "bool"}
+_KINDS: dict[str, Kind] = {"*": "pointer", "i": "i32", "l": "i64", "f": "f32", "b": "bool", "m": "tensor_map"}
 
 
 def parameters(signature: str) -> list[Parameter]:
-    """``"*a *c i:n"``: pointers ``a`` and ``c``, and ``n``, an i32."""
+    """``"*a m:map i:n"``: a pointer ``a``, a tensor map ``map``, and ``n``, an i32."""
     words = [word.replace("*", "*:") if word.startswith("*") else word for word in signature.split()]
     return [Parameter(name, _KINDS[kind]) for kind, name in (word.split(":") for word in words)]
 
@@ -31,11 +32,17 @@ def kernel_file(file: str, symbol: str, signature: str) -> EmulatedKernel:
     return compile_kernel(KERNELS / file, symbol, parameters(signature), [INCLUDE], CACHE)
 
 
-def kernel_text(folder: Path, body: Sequence[str], signature: str = "*x *y", c_parameters: str = "") -> EmulatedKernel:
-    """A kernel ``k`` of the statements ``body``; the first of them stands on line 5."""
+def kernel_text(
+    folder: Path,
+    body: Sequence[str],
+    signature: str = "*x *y",
+    c_parameters: str = "",
+    headers: Sequence[str] = ("loom/loom.cuh",),
+) -> EmulatedKernel:
+    """A kernel ``k`` of the statements ``body``; the first of them stands on line 4 + the number of headers."""
     c_parameters = c_parameters or "const float* x, float* y"
     lines = [
-        '#include "loom/loom.cuh"',
+        *(f'#include "{header}"' for header in headers),
         "using namespace loom;",
         "/// y = f(x)",
         f"LOOM_KERNEL(128, 1) k({c_parameters}) {{",
@@ -48,6 +55,25 @@ def kernel_text(folder: Path, body: Sequence[str], signature: str = "*x *y", c_p
 def bf16_bits(values: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:
     """float32 to bf16 by truncation."""
     return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def rounded_bf16_bits(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
+    """float32 to bf16, to nearest even; not for NaN."""
+    bits = values.view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def box_map(name: str, array: npt.NDArray[Any], access: Access, *, rows: int, cols: int, swizzle: int = 3) -> TensorMap:
+    """A map of the matrix ``array`` by boxes of ``rows`` x ``cols``."""
+    return TensorMap(
+        tensor=name,
+        buffer=Buffer(array, access),
+        rows=array.shape[0],
+        cols=array.shape[1],
+        box_rows=rows,
+        box_cols=cols,
+        swizzle=swizzle,
+    )
 
 
 def bf16_values(bits: npt.NDArray[np.uint16]) -> npt.NDArray[np.float64]:

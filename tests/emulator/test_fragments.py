@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from loomgen.emulator import Buffer
-from loomgen.emulator.kernel import Value
+from loomgen.emulator.arguments import Value
 from loomgen.interp.functions import diagonal_inverse_16
 from tests.emulator.support import bf16_bits, bf16_values, kernel_file, ordered_product, to_tf32
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from loomgen.emulator import BankUse, Buffer, EmulatorOptions
-from loomgen.emulator.kernel import Value
+from loomgen.emulator.arguments import Value
 from tests.emulator.support import kernel_text
 
 OUT = "float* y"

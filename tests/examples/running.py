@@ -15,8 +15,9 @@ from loomgen.emulator.stage import EmulatedStage, emulated_stage
 from loomgen.interp import interpret
 from loomgen.passes.pipeline import LoweredKernel, lower
 from loomgen.registry import load
-from loomgen.target import SM_100A
+from loomgen.target import target_named
 from loomgen.verify import same_bits
+from loomgen.verify.backends import target_of
 
 ROOT = default_root()
 PACK = (0, 15, 64, 65, 200, 1)
@@ -32,12 +33,12 @@ _TABLES = ("cu_seqlens", "seq_chunk_start", "chunk_start", "chunk_len")
 @cache
 def lowered(name: str) -> LoweredKernel:
     kernel = next(each for each in Project(ROOT).kernels() if str(each.name) == name)
-    return lower(kernel, SM_100A)
+    return lower(kernel, target_named(target_of(kernel, "sm_100a")))
 
 
 @cache
 def compiled(name: str) -> EmulatedStage:
-    return emulated_stage(load("sm_100a", ROOT).kernel(name), ROOT)
+    return emulated_stage(load(lowered(name).target_name, ROOT).kernel(name), ROOT)
 
 
 def run(name: str, given: Inputs, fresh: Fresh) -> dict[str, Tensor]:
@@ -58,7 +59,7 @@ def _emulate(name: str, given: Inputs, fresh: Fresh, options: EmulatorOptions) -
 
 def _interpret(name: str, given: Inputs, fresh: Fresh) -> dict[str, Tensor]:
     kernel, results = lowered(name), fresh()
-    known = {argument.name for argument in kernel.arguments} | set(_TABLES)
+    known = {tensor.name for tensor in kernel.program.tensors} | {a.name for a in kernel.arguments} | set(_TABLES)
     arguments = {key: value for key, value in {**given, **results}.items() if key in known}
     interpret(kernel.program, arguments, mode="ordered", orders=kernel.orders)
     return results

@@ -14,6 +14,7 @@ BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 CHUNK = 64
 SSD = "ssd_chunk__c64_k64_v64_bf16__base"
 MATMUL = "matmul_rowscale__c64_in512_out256_kb64_bf16__n64"
+TWO_ROLES = "matmul_tma__m256_o512_k320_kb64_bf16__m128o256"
 MASKED = "masked_product__c64_k64_v64_f16__base"
 
 BOUNDS = {"y": 5e-3, "st": 4e-3, "out": 2e-3, "o": 1e-3}
@@ -104,3 +105,21 @@ def test_later_tokens_of_a_chunk_do_not_count() -> None:
         MASKED, {"q": q, "k": k, "v": v, "scale": scale, **tables}, lambda: {"o": unwritten(*v.shape, dtype=F16)}
     )
     assert relative_l2(results["o"], exact) <= BOUNDS["o"]
+
+
+# --------------------------------------------------------------------------- two roles
+
+
+def test_a_product_of_two_roles() -> None:
+    """Five turns of a ring of three slots; the same bits whatever the order of threads and of the hardware's work."""
+    gen = torch.Generator().manual_seed(3)
+    a, b = normal(gen, 256, 320), normal(gen, 512, 320)
+    out = run(TWO_ROLES, {"a": a, "b": b}, lambda: {"out": unwritten(256, 512, dtype=BF16)})["out"]
+    assert relative_l2(out, a.double() @ b.double().T) <= BOUNDS["out"]
+
+
+def test_a_product_of_two_roles_is_exact_on_integers() -> None:
+    gen = torch.Generator().manual_seed(4)
+    a, b = (torch.randint(-2, 3, shape, generator=gen).to(BF16) for shape in ((256, 320), (512, 320)))
+    out = run(TWO_ROLES, {"a": a, "b": b}, lambda: {"out": unwritten(256, 512, dtype=BF16)})["out"]
+    assert torch.equal(out, (a.double() @ b.double().T).to(BF16))

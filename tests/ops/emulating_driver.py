@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from loomgen.ops.library import OPERATOR_ARCH, EmulatedLibrary, emulated_library
-from loomgen.registry import ArgumentEntry, KernelEntry
+from loomgen.registry import ArgumentEntry, KernelEntry, StrideSource
 from loomgen.runtime.bind import Value
 from tests.runtime.fake_driver import FakeDriver
 from tests.runtime.tensors import is_pointer, shape_of, sizes_of
@@ -67,7 +67,11 @@ class EmulatingDriver(FakeDriver):
             argument.name: struct.unpack("<Q" if is_pointer(argument) else _FORMATS[argument.dtype], value)[0]
             for argument, value in zip(kernel.arguments, parameters, strict=True)
         }
-        strides = {(a.source.tensor, a.source.dim): numbers[a.name] for a in kernel.arguments if a.source is not None}
+        strides = {
+            (a.source.tensor, a.source.dim): numbers[a.name]
+            for a in kernel.arguments
+            if isinstance(a.source, StrideSource)
+        }
         tensors = {a.name: self._tensor(a, numbers[a.name], strides) for a in kernel.arguments if is_pointer(a)}
         return {**numbers, **tensors}
 

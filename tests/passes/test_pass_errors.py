@@ -51,6 +51,33 @@ program: |
       p[c[i],d] = ai[i,d]
 """
 
+ROLES = """
+stage: roles
+family: test
+dims: {M: 128, O: 64, K: 128, KB: 64}
+tensors:
+  a: {access: in, dtype: bf16, shape: [M, K]}
+  b: {access: in, dtype: bf16, shape: [O, K]}
+  o: {access: out, dtype: bf16, shape: [M, O]}
+index: {i: MB, k: KB, j: OB}
+grid: {mb: "blocks(M, MB)", ob: "blocks(O, OB)"}
+program: |
+  acc[i,j] = 0
+  for m in range(K // KB):
+      at[i,k] = a[mb[i], m*KB + k];  bt[j,k] = b[ob[j], m*KB + k]
+      acc[i,j] = acc[i,j] + at[i,k] @ bt[j,k]
+  o[mb[i],ob[j]] = bf16(acc[i,j])
+schedule:
+  roles:
+    load: {warps: 4, registers: 40, runs: [at, bt]}
+    multiply: {warps: 4, registers: 232, runs: rest}
+  rows: i
+  atom: wgmma
+  tma: [at, bt, o]
+variants: {m64: {MB: 64, OB: 64}}
+targets: [sm_90a]
+"""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -97,6 +124,9 @@ NARROW = (
     ("o[c[i],j] = bf16(p[i,j])", "o[c[i],e] = bf16(f32(x[i,e]) + p[i,2])"),
 )
 
+TRANSPOSED = (("b[ob[j], m*KB + k]", "b[m*KB + k, ob[j]]"), ("shape: [O, K]", "shape: [K, O]"))
+ROOMY = "warps: 8, registers: 232"
+
 CASES = [
     Case(Code.UNEVEN_SLABS, MATMUL, (("rows: i", "rows: [i, e]"),), 16),
     Case(Code.WARP_COUNT, MATMUL, (("{rows: i}", "{rows: i, warps: 3}"),), 16),
@@ -109,6 +139,21 @@ CASES = [
     Case(Code.OUTSIDE_CHUNK, MATMUL, (("gi[i] = g[c[i]]", "gi[i] = g[c[i-1]]"),), 13),
     Case(Code.SPLIT_COUNT, MATMUL, (("{rows: i}", "{rows: i, split: {d: {parts: 4, across: 4}}}"),), 16),
     Case(Code.CARRIED_VECTOR, VECTOR, CARRIED, 14),
+    Case(Code.ROLE_WARPS, ROLES, (("load: {warps: 4", "load: {warps: 3"),), 19),
+    Case(Code.ROLE_WARPS, ROLES, (("registers: 40", "registers: 41"),), 19),
+    Case(
+        Code.ROLE_WARPS,
+        ROLES,
+        (("registers: 40", "registers: 240"), ("warps: 4, registers: 232", ROOMY), ("MB: 64", "MB: 128")),
+        19,
+    ),
+    Case(Code.ROLE_DEPENDENCE, ROLES, (("tma: [at, bt, o]", "tma: [at, o]"),), 15),
+    Case(Code.ROLE_DEPENDENCE, ROLES, (("runs: [at, bt]", "runs: [bt]"),), 14),
+    Case(Code.ROLE_DEPENDENCE, ROLES, (("runs: [at, bt]", "runs: [at, bt, o]"),), 16),
+    Case(Code.NO_BOX, ROLES, (("shape: [M, K]}", "shape: [M, K], strides: rows}"),), 14),
+    Case(Code.NO_BOX, ROLES, (("KB: 64}", "KB: 32}"),), 14),
+    Case(Code.NO_WARPGROUP_PRODUCT, ROLES, TRANSPOSED, 15),
+    Case(Code.NO_WARPGROUP_PRODUCT, ROLES, (("OB: 64}", "OB: 32}"), ("tma: [at, bt, o]", "tma: [at, bt]")), 15),
     Case(Code.TILE_COLUMNS, MATMUL, (("K: 64", "K: 40"),), 14),
     Case(Code.TILE_COLUMNS, MATMUL, (("{rows: i}", "{rows: i, split: {d: {parts: 8}}}"),), 14),
     Case(Code.TILE_COLUMNS, MATMUL, NARROW, 13),

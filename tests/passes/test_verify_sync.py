@@ -34,6 +34,11 @@ def without_each(ops: tuple[PlanOp, ...]) -> Iterator[tuple[PlanOp, tuple[PlanOp
             case plan.ChunkLoop() | plan.RangeLoop():
                 for gone, body in without_each(op.body):
                     yield gone, (*before, replace(op, body=body), *after)
+            case plan.Roles():
+                for n, arm in enumerate(op.arms):
+                    for gone, body in without_each(arm.body):
+                        arms = (*op.arms[:n], replace(arm, body=body), *op.arms[n + 1 :])
+                        yield gone, (*before, plan.Roles(arms=arms), *after)
             case plan.Conditional():
                 for gone, then in without_each(op.then):
                     yield gone, (*before, replace(op, then=then), *after)

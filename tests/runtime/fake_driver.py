@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from loomgen.runtime.driver import DriverError
+from loomgen.runtime.tensor_maps import MatrixBox
+from tests.runtime.tensors import encoded
 
 HOPPER = (9, 0)
 
@@ -49,6 +51,9 @@ class FakeDriver:
             raise DriverError(f"cuModuleLoadData of {name}: CUDA_ERROR_INVALID_IMAGE")
         self.loads.append((device, name, cubin))
         return device
+
+    def encode(self, box: MatrixBox) -> bytes:
+        return encoded(box.address, box.dtype, box.rows, box.cols, box.box_rows, box.box_cols, box.swizzle)
 
     def function(self, module: Any, symbol: str) -> Any:
         return module, symbol

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from loomgen.registry import ArgumentEntry, KernelEntry
+from loomgen.registry import ArgumentEntry, BoxEntry, KernelEntry, StrideSource
 from loomgen.runtime.bind import Value
 
 SIZES = {"NB": 2, "NS": 2, "NR": 3, "R": 7, "T": 5, "N": 2, "NC": 3, "H": 2, "HV": 4, "SLOTS": 6, "QKV": 256}
@@ -41,7 +41,7 @@ def shape_of(argument: ArgumentEntry, sizes: Mapping[str, int] = SIZES) -> list[
 
 def tensors_for(*kernels: KernelEntry, sizes: Mapping[str, int] = SIZES) -> dict[str, Value]:
     """A tensor for each pointer and a number for each scalar and dim of the kernels, by name."""
-    pointers = {a.name: a for kernel in kernels for a in kernel.arguments if is_pointer(a)}
+    pointers = {a.tensor: a for kernel in kernels for a in kernel.arguments if a.tensor is not None}
     made = {name: torch.zeros(shape_of(a, sizes), dtype=_DTYPES[a.dtype]) for name, a in pointers.items()}
     dims = {a.name: sizes[a.name] for kernel in kernels for a in kernel.arguments if a.kind == "dim"}
     grids = {extent: sizes[extent] for kernel in kernels for extent in kernel.launch.grid if isinstance(extent, str)}
@@ -57,23 +57,45 @@ def _bytes(argument: ArgumentEntry, given: Mapping[str, Value]) -> bytes:
     if is_pointer(argument):
         tensor = given[argument.name]
         return struct.pack("<Q", tensor.data_ptr() if isinstance(tensor, Tensor) else 0)
+    if isinstance(argument.source, BoxEntry):
+        return _map_bytes(argument, argument.source, given)
     return struct.pack(_FORMATS[argument.dtype], _number(argument, given))
 
 
+def _map_bytes(argument: ArgumentEntry, box: BoxEntry, given: Mapping[str, Value]) -> bytes:
+    """What the fake driver makes of a matrix: rows of the first dimension, boxes as the registry has them."""
+    tensor = given[box.tensor]
+    assert isinstance(tensor, Tensor)
+    shape = (tensor.shape[0], math.prod(tensor.shape[1:]), box.rows, box.cols, box.swizzle)
+    return encoded(tensor.data_ptr(), argument.dtype, *shape)
+
+
+def encoded(address: int, dtype: str, *numbers: int) -> bytes:
+    """128 bytes that tell a map from every other one."""
+    return struct.pack("<Q8s5q", address, dtype.encode(), *numbers).ljust(128, b"\0")
+
+
 def _number(argument: ArgumentEntry, given: Mapping[str, Value]) -> Any:
-    if argument.source is None:
+    if not isinstance(argument.source, StrideSource):
         return SIZES[argument.name] if argument.kind == "dim" else given[argument.name]
     tensor = given[argument.source.tensor]
     return tensor.stride(argument.source.dim) if isinstance(tensor, Tensor) else 0
 
 
 def sizes_of(kernel: KernelEntry) -> tuple[int, ...]:
-    return tuple(8 if is_pointer(a) else ctypes.sizeof(_C_TYPES[a.dtype]) for a in kernel.arguments)
+    return tuple(_size(argument) for argument in kernel.arguments)
+
+
+def _size(argument: ArgumentEntry) -> int:
+    if argument.kind == "tensor_map":
+        return 128
+    return 8 if is_pointer(argument) else ctypes.sizeof(_C_TYPES[argument.dtype])
 
 
 def c_structure(kernel: KernelEntry) -> type[ctypes.Structure]:
-    """The parameters as members of a C struct, which are laid out like parameters."""
-    members = [(a.name, ctypes.c_void_p if is_pointer(a) else _C_TYPES[a.dtype]) for a in kernel.arguments]
+    """The parameters but for maps as members of a C struct, which are laid out like parameters."""
+    plain = [argument for argument in kernel.arguments if argument.kind != "tensor_map"]
+    members = [(a.name, ctypes.c_void_p if is_pointer(a) else _C_TYPES[a.dtype]) for a in plain]
     return type("Parameters", (ctypes.Structure,), {"_fields_": members})
 
 

@@ -86,8 +86,11 @@ def test_the_block_is_laid_out_as_c_lays_out_a_struct(kernel: KernelEntry) -> No
     assert n_bytes <= ctypes.sizeof(structure) < n_bytes + 8
     given = tensors_for(kernel)
     values = {a.name: v.data_ptr() if isinstance(v, Tensor) else v for a, v in bind(kernel, given).values}
-    block = ParameterBlock(kernel.arguments, {name: 0 if value is None else value for name, value in values.items()})
-    for place, expected in zip(places, parameter_bytes(kernel, given), strict=True):
+    maps = {a.name: 0 for a in kernel.arguments if a.kind == "tensor_map"}
+    numbers = {name: 0 if value is None else value for name, value in values.items()}
+    block = ParameterBlock(kernel.arguments, numbers, maps)
+    expectations = zip(kernel.arguments, parameter_bytes(kernel, given), strict=True)
+    for place, expected in zip(places, (e for a, e in expectations if a.name not in maps), strict=True):
         assert bytes(block)[place.offset : place.offset + len(expected)] == expected
 
 
@@ -237,3 +240,15 @@ def test_uploaded_tables_are_the_tables() -> None:
     held = upload(window_tables([0, 15, 200, 0, 64], 64).by_name(), torch.device("cpu"))
     assert {name: x.tolist() for name, x in held.tensors.items()} == {name: x.tolist() for name, x in expected.items()}
     held.used_on(0)
+
+
+def test_a_map_follows_its_tensor(driver: FakeDriver) -> None:
+    """Of the tensors that a kernel copies by boxes a plan encodes the map again where the address is another."""
+    kernel = next(each for each in HOPPER if each.stage == "matmul_tma")
+    given = tensors_for(kernel)
+    plan = prepare_plan(device_kernels(driver), [kernel], given, tables())
+    assert set(plan.names) == {"a", "b", "out"}
+    other = {name: value.clone() if isinstance(value, Tensor) else value for name, value in given.items()}
+    for tensors in (given, other):
+        plan.run(addresses(plan, tensors))
+        assert driver.launches[-1].parameters == parameter_bytes(kernel, tensors)

@@ -152,6 +152,8 @@ PROGRAM_CASES = [
     Case(Code.UNUSED_ARGUMENT, "scale: f32", "scale: f32, eps: f32", "eps", "`eps` is declared and not used"),
 ]
 
+ROLES = "{v: {warps: 4, runs: [a]}, w: {warps: 4, runs: [kc, a]}, x: {warps: 4, runs: rest}}"
+
 SCHEDULE_CASES = [
     Case(Code.UNKNOWN_STATEMENT, "rings: {kc: 2}", "rings: {kd: 2}", "kd", "no tile `kd`"),
     Case(Code.UNKNOWN_INDEX, "rows: e", "rows: z", "z", "no index `z`"),
@@ -159,6 +161,10 @@ SCHEDULE_CASES = [
     Case(Code.BAD_SPLIT, "parts: 2", "parts: 2, across: VB", "16}, v32", "across: VB=16 does not divide parts=2"),
     Case(Code.BAD_RING, "rings: {kc: 2}", "rings: {p: 2}", "p: 2", "not assigned in a loop"),
     Case(Code.BAD_PLACE, "place: {y: direct}", "place: {kc: direct}", "kc", "only a store can be direct"),
+    Case(Code.BAD_ROLE, "rows: e", "rows: e, roles: {w: {warps: 4, runs: [kc]}}", "roles", "0 roles run the rest"),
+    Case(Code.BAD_ROLE, "rows: e", f"rows: e, roles: {ROLES}", "a]}, x", "`a` is run by the roles `v` and `w`"),
+    Case(Code.BAD_ROLE, "rows: e", "rows: e, tma: [kc]", "tma", "only roles hand tiles to it"),
+    Case(Code.BAD_ROLE, "rows: e", "rows: e, atom: wgmma", "atom", "only roles hand tiles to it"),
 ]
 CASES = [*FILE_CASES, *PROGRAM_CASES, *SCHEDULE_CASES]
 
@@ -254,7 +260,7 @@ MENDED = [
     (("grid: {n:", "gird: {n:"), (Code.UNKNOWN_KEY, "gird", "did you mean `grid`?")),
     (("{access: inout, ", "{acess: inout, "), (Code.UNKNOWN_KEY, "acess", "did you mean `access`?")),
     (("rings: {kc: 2}", "ring: {kc: 2}"), (Code.UNKNOWN_KEY, "ring", "did you mean `rings`?")),
-    (("rings: {kc: 2}", "homes: {kc: 2}"), (Code.UNKNOWN_KEY, "homes", None)),
+    (("rings: {kc: 2}", "unroll: {kc: 2}"), (Code.UNKNOWN_KEY, "unroll", None)),
     (("rings: {kc: 2}", "rings: {kc: [2]}"), (Code.BAD_VALUE, "[2]", None)),
     (("place: {y: direct}", "place: {y: indirect}"), (Code.BAD_VALUE, "indirect", None)),
 ]

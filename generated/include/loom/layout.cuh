@@ -75,6 +75,9 @@ LOOM_DEVICE SharedAddr operator+(SharedAddr address, int bytes) {
 template <typename T, int ROWS, int COLS, int PITCH, int SWIZZLE>
 struct SharedTile {
     using Element = T;
+    static constexpr int kRows = ROWS;
+    static constexpr int kCols = COLS;
+    static constexpr int kSwizzle = SWIZZLE;
     static constexpr int kPitch = PITCH;
     static constexpr int kRowBytes = PITCH * static_cast<int>(sizeof(T));
     static constexpr int kBytes = ROWS * kRowBytes;

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstring>
 
-#include "loom/host/math.hpp"
+#include "formats.hpp"
 #include "loom/host/runtime.hpp"
 #include "machine.hpp"
 
@@ -11,12 +11,15 @@ namespace loom::host {
 
 namespace {
 
+using emulator::Bf16;
+using emulator::F16;
 using emulator::kLanes;
 using emulator::LaneAccess;
 using emulator::machine;
 using emulator::Machine;
 using emulator::Primitive;
 using emulator::Site;
+using emulator::Tf32;
 using emulator::Warp;
 
 /// An 8x8 matrix of 16-bit elements, row by row.
@@ -102,18 +105,6 @@ using Pair = double __attribute__((vector_size(16)));  // two columns, added sid
 struct Operands {
     double a[16][16];
     Pair b[16][4];
-};
-
-struct Bf16 {
-    static double value(uint32_t bits) { return from_bits(bits << 16); }
-};
-
-struct F16 {
-    static double value(uint32_t bits) { return half_value(static_cast<uint16_t>(bits)); }
-};
-
-struct Tf32 {
-    static double value(uint32_t bits) { return from_bits(bits & 0xffffe000u); }
 };
 
 template <typename Element>

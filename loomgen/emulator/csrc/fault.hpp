@@ -21,6 +21,10 @@ enum class FaultKind : int32_t {
     kDivergentBarrier = 10,
     kDeadlock = 11,
     kBadBarrier = 12,
+    kProxy = 13,
+    kAccumulator = 14,
+    kBadBox = 15,
+    kBadRegisters = 16,
 };
 
 struct Fault {

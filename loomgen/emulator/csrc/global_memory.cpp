@@ -135,11 +135,14 @@ void GlobalMemory::load(const void* source, void* value, int bytes, Site site) {
     std::memcpy(value, source, bytes);
 }
 
+void GlobalMemory::check_writable(const Arena& arena, Site site) {
+    if (arena.tensor.access != Access::kIn) return;
+    raise(FaultKind::kReadOnly, site, "writes tensor " + arena.tensor.name + ", an input");
+}
+
 void GlobalMemory::store(void* target, const void* value, int bytes, Site site) {
     Arena& arena = find(target, bytes, site);
-    if (arena.tensor.access == Access::kIn) {
-        raise(FaultKind::kReadOnly, site, "writes tensor " + arena.tensor.name + ", an input");
-    }
+    check_writable(arena, site);
     for (int i = 0; i < bytes; i += kGranuleBytes)
         write_granule(arena, granule(arena, target, i), site);
     std::memcpy(target, value, bytes);
@@ -161,6 +164,35 @@ void GlobalMemory::finish_copy(const void* source, int bytes) {
         for (int i = 0; i < bytes; i += kGranuleBytes)
             --granule(arena, source, i).pending_reads;
     }
+}
+
+void GlobalMemory::begin_read(int index, int64_t offset, int bytes, Site site) {
+    Arena& arena = arenas_[index];
+    read(arena, arena.base + offset, bytes, site);
+    if (arena.tensor.access == Access::kIn) return;
+    for (int i = 0; i < bytes; i += kGranuleBytes)
+        ++granule(arena, arena.base + offset, i).pending_reads;
+}
+
+void GlobalMemory::finish_read(int index, int64_t offset, int bytes, void* values) {
+    Arena& arena = arenas_[index];
+    std::memcpy(values, arena.base + offset, bytes);
+    finish_copy(arena.base + offset, bytes);
+}
+
+void GlobalMemory::begin_write(int index, int64_t offset, int bytes, Site site, int agent) {
+    Arena& arena = arenas_[index];
+    check_writable(arena, site);
+    for (int i = 0; i < bytes; i += kGranuleBytes) {
+        GlobalGranule& written = granule(arena, arena.base + offset, i);
+        write_granule(arena, written, site);
+        written.write_thread = static_cast<uint16_t>(agent);
+        written.write_clock = Epoch::kNever;
+    }
+}
+
+void GlobalMemory::finish_write(int index, int64_t offset, int bytes, const void* values) {
+    std::memcpy(arenas_[index].base + offset, values, bytes);
 }
 
 void GlobalMemory::copy_back() const {

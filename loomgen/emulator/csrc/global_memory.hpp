@@ -49,6 +49,14 @@ class GlobalMemory {
     void begin_copy(const void* source, int bytes, Site site);
     void finish_copy(const void* source, int bytes);
 
+    /// The part of a box of tensor `index`, from byte `offset` on, that is read beside the threads: checked when asked
+    /// for, not to be written until finish_read.
+    void begin_read(int index, int64_t offset, int bytes, Site site);
+    void finish_read(int index, int64_t offset, int bytes, void* values);
+    /// The part that is written beside the threads, as `agent`: no access of the block is ordered after it.
+    void begin_write(int index, int64_t offset, int bytes, Site site, int agent);
+    void finish_write(int index, int64_t offset, int bytes, const void* values);
+
     /// Copies the results back to the caller.
     void copy_back() const;
     /// Bytes of tensor `index` that nothing has written; 0 unless it is an output.
@@ -66,6 +74,7 @@ class GlobalMemory {
     void read(Arena& arena, const void* source, int bytes, Site site);
     void read_granule(const Arena& arena, GlobalGranule& granule, Site site);
     void write_granule(const Arena& arena, GlobalGranule& granule, Site site);
+    static void check_writable(const Arena& arena, Site site);
     void enter_granule(GlobalGranule& granule) const;
 
     RaceDetector& races_;

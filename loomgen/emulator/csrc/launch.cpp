@@ -1,7 +1,10 @@
 #include "launch.hpp"
 
 #include <cstdio>
+#include <cstring>
 #include <vector>
+
+#include "loom/tma.cuh"
 
 #include "machine.hpp"
 
@@ -18,6 +21,23 @@ std::vector<Tensor> tensors_of(const LoomLaunch& launch) {
         tensors.push_back(Tensor{t.name, t.contents, t.bytes, static_cast<Access>(t.access)});
     }
     return tensors;
+}
+
+std::vector<BoxMap> maps_of(const LoomLaunch& launch) {
+    std::vector<BoxMap> maps;
+    for (int i = 0; i < launch.n_maps; ++i) {
+        const LoomMap& m = launch.maps[i];
+        maps.push_back(BoxMap{m.tensor, m.element_bytes, m.rows, m.cols, m.box_rows, m.box_cols, m.swizzle});
+    }
+    return maps;
+}
+
+/// What the kernel gets for each map: its number, where a device has the encoded map.
+std::vector<TensorMap> numbered_maps(int32_t n_maps) {
+    std::vector<TensorMap> maps(static_cast<size_t>(n_maps));
+    for (int32_t i = 0; i < n_maps; ++i)
+        std::memcpy(maps[i].opaque, &i, sizeof i);
+    return maps;
 }
 
 void report_fault(const Fault& from, LoomFault& to) {
@@ -61,11 +81,15 @@ LoomLine* loom_launch(const LoomLaunch* launch, LoomFault* fault, int64_t* unwri
     for (const int64_t& value : values)
         arguments.push_back(&value);
     const Options options{launch->seed, static_cast<Completion>(launch->completion), launch->disabled_line};
-    Machine machine(launch->invoke, arguments, tensors_of(*launch), launch->block,
+    Machine machine(launch->invoke, arguments, tensors_of(*launch), maps_of(*launch), launch->block,
                     static_cast<uint32_t>(launch->shared_bytes), options);
     for (int i = 0; i < launch->n_tensors; ++i) {
-        values[launch->tensors[i].parameter] = reinterpret_cast<int64_t>(machine.global().address(i));
+        const int32_t parameter = launch->tensors[i].parameter;
+        if (parameter >= 0) values[parameter] = reinterpret_cast<int64_t>(machine.global().address(i));
     }
+    const std::vector<loom::TensorMap> maps = numbered_maps(launch->n_maps);
+    for (int i = 0; i < launch->n_maps; ++i)
+        values[launch->maps[i].parameter] = reinterpret_cast<int64_t>(&maps[i]);
     set_machine(&machine);
     const bool ended_well = machine.run(launch->grid);
     set_machine(nullptr);

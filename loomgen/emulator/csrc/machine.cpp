@@ -27,8 +27,8 @@ void raise(FaultKind kind, Site site, std::string message) {
     machine().fail(Fault{kind, machine().block(), site.thread, site.line, std::move(message)});
 }
 
-Machine::Machine(Kernel kernel, std::vector<const void*> arguments, std::vector<Tensor> tensors, int threads,
-                 uint32_t shared_bytes, Options options)
+Machine::Machine(Kernel kernel, std::vector<const void*> arguments, std::vector<Tensor> tensors,
+                 std::vector<BoxMap> maps, int threads, uint32_t shared_bytes, Options options)
     : kernel_(kernel),
       arguments_(std::move(arguments)),
       options_(options),
@@ -36,6 +36,9 @@ Machine::Machine(Kernel kernel, std::vector<const void*> arguments, std::vector<
       races_(threads),
       shared_(shared_bytes, races_),
       global_(std::move(tensors), races_),
+      mbarriers_(shared_, races_.clocks()),
+      boxes_(std::move(maps), shared_, global_, races_.clocks(), mbarriers_),
+      registers_(threads),
       stacks_(threads),
       threads_(threads) {}
 
@@ -59,7 +62,14 @@ void Machine::run_block(int64_t block) {
     shared_.reset();
     global_.enter_block(static_cast<int32_t>(block));
     barriers_ = {};
+    mbarriers_.reset();
+    boxes_.reset();
+    registers_.reset();
     warps_.assign(threads / kLanes, Warp{});
+    warpgroups_.assign(threads / kLanesOfGroup, Warpgroup{});
+    products_.clear();
+    for (int group = 0; group < threads / kLanesOfGroup; ++group)
+        products_.emplace_back(group * kLanesOfGroup, shared_, races_.clocks());
     runnable_.resize(threads);
     std::iota(runnable_.begin(), runnable_.end(), 0);
     alive_ = threads;
@@ -82,9 +92,11 @@ void Machine::start_thread() {
 
 void Machine::exit_thread() {
     Thread& thread = threads_[current_];
+    check_finished();
     thread.copies.abandon(global_);
     thread.waiting = Waiting::kExited;
     --alive_;
+    if (alive_ == 0) boxes_.check_loaded();
     if (alive_ == 0) switch_context(thread.context, main_);
     resume_any();
     __builtin_unreachable();
@@ -109,13 +121,20 @@ void Machine::wake(int thread) {
     runnable_.push_back(thread);
 }
 
+void Machine::wake_all(const std::vector<int>& threads) {
+    for (int thread : threads)
+        wake(thread);
+}
+
 void Machine::resume_any() {
-    if (runnable_.empty()) fail_stuck();
+    while (runnable_.empty()) {
+        if (!finish_load()) fail_stuck();
+    }
     const uint32_t pick = random_.below(static_cast<uint32_t>(runnable_.size()));
     std::swap(runnable_[pick], runnable_.back());
     const int from = std::exchange(current_, runnable_.back());
     runnable_.pop_back();
-    switch_context(threads_[from].context, threads_[current_].context);
+    if (from != current_) switch_context(threads_[from].context, threads_[current_].context);
 }
 
 std::string Machine::whereabouts() const {
@@ -144,14 +163,20 @@ void Machine::fail_stuck() {
     };
     const bool named = waits(Waiting::kNamed) != threads_.end();
     const bool block = waits(Waiting::kBlock) != threads_.end();
+    const auto mbarrier = waits(Waiting::kMbarrier);
+    const auto registers = waits(Waiting::kRegisters);
     auto first = waits(Waiting::kWarp);
     FaultKind kind = FaultKind::kDivergentCollective;
-    if (first == threads_.end()) {
+    if (mbarrier != threads_.end() || registers != threads_.end()) {
+        first = mbarrier != threads_.end() ? mbarrier : registers;
+        kind = FaultKind::kDeadlock;
+    } else if (first == threads_.end()) {
         first = waits(block ? Waiting::kBlock : Waiting::kNamed);
         kind = block && !named ? FaultKind::kDivergentBarrier : FaultKind::kDeadlock;
     }
     const int thread = static_cast<int>(first - threads_.begin());
-    raise(kind, Site{thread, first->line}, "no thread can go on: " + whereabouts());
+    const std::string wait = mbarriers_.waits_of(thread);
+    raise(kind, Site{thread, first->line}, (wait.empty() ? "" : wait + "; ") + "no thread can go on: " + whereabouts());
 }
 
 void Machine::count_phase(const LaneAccess* accesses, int n) {

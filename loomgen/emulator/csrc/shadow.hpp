@@ -26,11 +26,13 @@ struct Granule {
     uint32_t layout = 0;
     bool initialised = false;
     bool pending = false;  // the destination of an asynchronous copy that its issuer has not waited for
+    bool barrier = false;  // part of a barrier
 };
 
 /// An earlier access that is not ordered before the present one.
 struct Conflict {
     bool was_write;
+    bool was_agent;
     int thread;
     int line;
 };
@@ -38,7 +40,7 @@ struct Conflict {
 /// Checks and records the accesses of the threads of one block.
 class RaceDetector {
   public:
-    explicit RaceDetector(int threads) : clocks_(threads) {}
+    explicit RaceDetector(int threads) : clocks_(threads), set_size_(threads) {}
 
     Clocks& clocks() { return clocks_; }
 
@@ -48,17 +50,28 @@ class RaceDetector {
     std::optional<Conflict> read(Granule& granule, int thread, int line);
     std::optional<Conflict> write(Granule& granule, int thread, int line);
 
+    /// Was the granule written by a thread of which `actor`, or what it starts, knows no fence after that?
+    bool unfenced(const Granule& granule, int actor) const {
+        const Epoch write{granule.write_clock, granule.write_thread};
+        return write.clock != 0 && !clocks_.is_agent(write.thread) && !clocks_.fenced_before(write, actor);
+    }
+
   private:
     struct Reader {
         uint32_t clock = 0;
         int32_t line = 0;
     };
 
-    Reader* readers(uint32_t set) { return readers_.data() + static_cast<size_t>(set) * clocks_.threads(); }
+    Reader* readers(uint32_t set) { return readers_.data() + static_cast<size_t>(set) * set_size_; }
     uint32_t take_set();
+    void widen_sets();
     std::optional<Conflict> unordered_read(const Granule& granule, int thread);
+    Conflict conflict(bool was_write, int thread, int line) const {
+        return Conflict{was_write, clocks_.is_agent(thread), thread, line};
+    }
 
     Clocks clocks_;
+    size_t set_size_;  // for threads alone, until an agent reads
     std::vector<Reader> readers_;
     std::vector<uint32_t> free_sets_;
 };

@@ -45,7 +45,7 @@ void SharedMemory::check_address(host::Place place, int bytes, Site site) const 
     }
 }
 
-void SharedMemory::load(host::Place source, void* value, int bytes, Site site) {
+void SharedMemory::check_read(host::Place source, int bytes, Site site, int reader) {
     check_address(source, bytes, site);
     for (uint32_t at = source.bytes; at < source.bytes + bytes; at += kGranuleBytes) {
         Granule& granule = granules_[at / kGranuleBytes];
@@ -54,7 +54,8 @@ void SharedMemory::load(host::Place source, void* value, int bytes, Site site) {
                   text("reads shared byte %u, which the copy of thread %d, line %d, may not have reached: no wait", at,
                        granule.write_thread, granule.write_line));
         }
-        if (const auto conflict = races_.read(granule, site.thread, site.line)) {
+        if (granule.barrier) raise(FaultKind::kBadBarrier, site, text("reads shared byte %u of a barrier", at));
+        if (const auto conflict = races_.read(granule, reader, site.line)) {
             raise(FaultKind::kRace, site, text("reads shared byte %u", at) + unordered(*conflict));
         }
         if (!granule.initialised) {
@@ -66,6 +67,10 @@ void SharedMemory::load(host::Place source, void* value, int bytes, Site site) {
                       std::to_string(granule.write_line) + " as " + layout_name(granule.layout));
         }
     }
+}
+
+void SharedMemory::load(host::Place source, void* value, int bytes, Site site) {
+    check_read(source, bytes, site, site.thread);
     std::memcpy(value, &data_[source.bytes], bytes);
 }
 
@@ -77,6 +82,7 @@ void SharedMemory::write(host::Place target, int bytes, Site site) {
                   text("writes shared byte %u, which the copy of thread %d, line %d, may still write: no wait", at,
                        granule.write_thread, granule.write_line));
         }
+        if (granule.barrier) raise(FaultKind::kBadBarrier, site, text("writes shared byte %u of a barrier", at));
         if (const auto conflict = races_.write(granule, site.thread, site.line)) {
             raise(FaultKind::kRace, site, text("writes shared byte %u", at) + unordered(*conflict));
         }
@@ -109,6 +115,41 @@ void SharedMemory::finish_copy(host::Place target, int bytes, Site site) {
         granule.pending = false;
         granule.write_clock = races_.clocks().now(site.thread).clock;
     }
+}
+
+void SharedMemory::check_agent_read(host::Place source, int bytes, Site site, int agent) {
+    check_read(source, bytes, site, agent);
+    check_fenced(source, bytes, site, agent);
+}
+
+void SharedMemory::check_fenced(host::Place place, int bytes, Site site, int actor) const {
+    for (uint32_t at = place.bytes; at < place.bytes + bytes; at += kGranuleBytes) {
+        const Granule& granule = granules_[at / kGranuleBytes];
+        if (!races_.unfenced(granule, actor)) continue;
+        raise(FaultKind::kProxy, site,
+              text("the hardware accesses shared byte %u, which thread %d wrote at line %d without a fence_proxy_async "
+                   "of its own since",
+                   at, granule.write_thread, granule.write_line));
+    }
+}
+
+void SharedMemory::begin_agent_write(host::Place target, int bytes, Site site, int agent, uint32_t clock) {
+    check_address(target, bytes, site);
+    check_fenced(target, bytes, site, site.thread);
+    write(target, bytes, site);
+    for (uint32_t at = target.bytes; at < target.bytes + bytes; at += kGranuleBytes) {
+        granules_[at / kGranuleBytes].write_thread = static_cast<uint16_t>(agent);
+        granules_[at / kGranuleBytes].write_clock = clock;
+    }
+    std::memset(&data_[target.bytes], kPoison, bytes);
+}
+
+void SharedMemory::make_barrier(uint32_t address, Site site) {
+    const host::Place place{address, host::kPlain};
+    check_address(place, 8, site);
+    write(place, 8, site);
+    for (uint32_t at = address; at < address + 8; at += kGranuleBytes)
+        granules_[at / kGranuleBytes].barrier = true;
 }
 
 }  // namespace loom::emulator

@@ -26,8 +26,19 @@ class SharedMemory {
     void arrive(host::Place target, const void* value, int bytes);
     void finish_copy(host::Place target, int bytes, Site site);
 
+    /// What the hardware reads by itself, as `agent`, any time until the agent is waited for: checked when asked for.
+    void check_agent_read(host::Place source, int bytes, Site site, int agent);
+    /// What it writes: poison until arrive; known to those who know that the agent has come to `clock`.
+    void begin_agent_write(host::Place target, int bytes, Site site, int agent, uint32_t clock);
+    const char* data(uint32_t byte) const { return &data_[byte]; }
+
+    /// The 8 bytes become a barrier, which nothing else may touch.
+    void make_barrier(uint32_t address, Site site);
+
   private:
     void check_address(host::Place place, int bytes, Site site) const;
+    void check_read(host::Place source, int bytes, Site site, int reader);
+    void check_fenced(host::Place place, int bytes, Site site, int actor) const;
     void write(host::Place target, int bytes, Site site);
 
     RaceDetector& races_;

@@ -24,20 +24,64 @@ enum class Primitive : uint8_t {
     kSyncWarp,
     kSyncBlock,
     kSyncNamed,
+    kMbarrierInit,
+    kMbarrierInitFence,
+    kMbarrierArrive,
+    kMbarrierExpectBytes,
+    kMbarrierWait,
+    kFenceProxyAsync,
+    kTmaLoad,
+    kTmaStore,
+    kTmaStoreCommit,
+    kTmaStoreWait,
+    kProductFence,
+    kProductCommit,
+    kProductWait,
+    kProduct,
+    kClaimRegisters,
+    kReleaseRegisters,
 };
 
-constexpr int kPrimitives = 15;
+constexpr int kPrimitives = 31;
 
 inline const char* name_of(Primitive primitive) {
     static constexpr const char* names[kPrimitives] = {
-        "ld_global",  "st_global",       "ld_shared",     "st_shared",  "cp_async_16",
-        "cp_async_4", "cp_async_commit", "cp_async_wait", "ldmatrix",   "stmatrix",
-        "mma",        "shuffle",         "sync_warp",     "sync_block", "sync_named",
+        "ld_global",
+        "st_global",
+        "ld_shared",
+        "st_shared",
+        "cp_async_16",
+        "cp_async_4",
+        "cp_async_commit",
+        "cp_async_wait",
+        "ldmatrix",
+        "stmatrix",
+        "mma",
+        "shuffle",
+        "sync_warp",
+        "sync_block",
+        "sync_named",
+        "mbarrier_init",
+        "mbarrier_init_fence",
+        "mbarrier_arrive",
+        "mbarrier_expect_bytes",
+        "mbarrier_wait",
+        "fence_proxy_async",
+        "tma_load",
+        "tma_store",
+        "tma_store_commit",
+        "tma_store_wait",
+        "wgmma_fence",
+        "wgmma_commit",
+        "wgmma_wait",
+        "wgmma",
+        "claim_registers",
+        "release_registers",
     };
     return names[static_cast<int>(primitive)];
 }
 
-/// Warp collectives count once a warp, barriers once a meeting, everything else once a thread. `accesses` are a warp's
+/// Collectives count once a warp (products and registers once a warpgroup), barriers once a meeting, everything else once a thread. `accesses` are a warp's
 /// accesses to shared memory (a phase of 8 rows for matrices); `conflicts` the wavefronts they take beyond one a phase.
 struct LineStatistics {
     std::array<int64_t, kPrimitives> calls{};

@@ -20,8 +20,12 @@ __attribute__((format(printf, 1, 2))) inline std::string text(const char* format
 }
 
 inline std::string unordered(const Conflict& conflict) {
-    return text(", and no barrier orders this after the %s of thread %d at line %d",
-                conflict.was_write ? "write" : "read", conflict.thread, conflict.line);
+    const char* access = conflict.was_write ? "write" : "read";
+    if (conflict.was_agent) {
+        return text(", and no wait orders this after the asynchronous %s of line %d", access, conflict.line);
+    }
+    return text(", and no barrier orders this after the %s of thread %d at line %d", access, conflict.thread,
+                conflict.line);
 }
 
 }  // namespace loom::emulator

@@ -69,6 +69,11 @@ struct alignas(16) u32x4 {
     uint32_t x, y, z, w;
 };
 
+template <typename A, typename B>
+constexpr bool is_same = false;
+template <typename A>
+constexpr bool is_same<A, A> = true;
+
 /// The bits of `from` as a `To` of the same size.
 template <typename To, typename From>
 LOOM_DEVICE To bit_cast(const From& from) {

@@ -45,6 +45,27 @@ def address(tensor: Tensor, coords: tuple[Coord, ...], lowering: ExprLowering, *
     return Address(base=base, varying=varying, guard=guard)
 
 
+def box_corner(tensor: Tensor, coords: tuple[Coord, ...], lowering: ExprLowering) -> tuple[CExpr, CExpr]:
+    """Row and column of a box's first element: every letter at 0, the dimensions after the first one row."""
+    starts = [_start(coord, lowering) for coord in coords]
+    col: CExpr = num(0)
+    for dim, start in enumerate(starts[1:], 1):
+        col = add(col, mul(start, stride(tensor, dim)))
+    return starts[0], col
+
+
+def _start(coord: Coord, lowering: ExprLowering) -> CExpr:
+    """The coordinate where every index letter is 0."""
+    inner = walk.rewrite(coord.offset if isinstance(coord, WindowCoord) else coord, _first)
+    offset = lowering.integer(inner)
+    return add(lowering.windows[coord.window].start, offset) if isinstance(coord, WindowCoord) else offset
+
+
+def _first(node: tile.Expr) -> tile.Expr:
+    is_letter = isinstance(node, tile.IndexRead)
+    return tile.Const(value=0, dtype=node.dtype, span=node.span) if is_letter else node
+
+
 def stride(tensor: Tensor, dim: int) -> CExpr:
     """Elements from one index of a dimension to the next."""
     rank = len(tensor.shape)

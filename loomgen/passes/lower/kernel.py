@@ -35,13 +35,16 @@ from loomgen.passes.lower.identifiers import with_identifiers
 from loomgen.passes.lower.layouts import walk_of
 from loomgen.passes.lower.leaf import lower_leaf
 from loomgen.passes.lower.maps import MapContext
-from loomgen.passes.lower.names import Naming, c_type
-from loomgen.passes.lower.prologue import prologue, where_names
+from loomgen.passes.lower.names import THREAD, WARP, Naming, c_type
+from loomgen.passes.lower.prologue import prologue, role_thread, where_names
+from loomgen.passes.lower.roles import arm_registers, rings_of, turn_rings
 from loomgen.passes.lower.sink import sink
 from loomgen.passes.lower.statics import static
 from loomgen.passes.lower.windows import WindowNames, WindowScope, grid_window, loop_window
+from loomgen.passes.role_arms import arms
 from loomgen.passes.stage_names import own_names, stage_names
 from loomgen.passes.trace import leaves
+from loomgen.target.registers import launch_registers
 
 
 def lower_body(program: tile.Program, the_plan: Plan, layout: SharedLayout) -> tuple[CStmt, ...]:
@@ -51,12 +54,12 @@ def lower_body(program: tile.Program, the_plan: Plan, layout: SharedLayout) -> t
     for axis in program.grid:
         if axis.window is not None:
             windows = windows.with_window(axis.window.name, grid_window(axis.window))
-    context = MapContext(team=the_plan.team, windows=windows, naming=naming)
+    context = MapContext(team=the_plan.team, windows=windows, naming=naming, block_barrier=call("sync_block"))
     declared, where = where_names(program, context)
     work = tuple(_Block(context=replace(context, where=where)).statements(the_plan.body))
     for constant in reversed(declared):
         work = sink(constant, work)
-    body = (*prologue(program, the_plan.team, layout, naming), *work)
+    body = (*prologue(program, the_plan.team, layout, naming, has_roles=bool(arms(the_plan))), *work)
     return with_identifiers(body, stage_names(program))
 
 
@@ -100,7 +103,8 @@ class _Block:
                 return [self._chunk_loop(op)]
             case plan.RangeLoop():
                 begin, end = (self.context.uniform(bound, op.homes) for bound in (op.begin, op.end))
-                return [For(var=op.name, begin=begin, end=end, unroll=False, body=tuple(self.statements(op.body)))]
+                body = (*turn_rings(op, self.context), *self.statements(op.body))
+                return [For(var=op.name, begin=begin, end=end, unroll=False, body=body)]
             case plan.Preload():
                 return self._preload(op)
             case plan.Prefetch():
@@ -108,13 +112,39 @@ class _Block:
             case plan.Conditional():
                 then, orelse = tuple(self.statements(op.then)), tuple(self.statements(op.orelse))
                 return [Branch(cond=self.context.uniform(op.cond, op.homes), then=then, orelse=orelse)]
+            case plan.Roles():
+                return [self._roles(op)]
             case plan.Barrier():
-                function = "sync_block" if op.scope is Scope.BLOCK else "sync_warp"
-                return [Do(call=call(function), remark=op.reason)]
+                meet = self.context.block_barrier if op.scope is Scope.BLOCK else call("sync_warp")
+                return [Do(call=meet, remark=op.reason)]
             case plan.Wait():
                 return [Do(call=call(f"cp_async_wait<{op.pending}>"), remark=op.reason)]
             case _:
                 return lower_leaf(op, self.context)
+
+    # ------------------------------------------------------------------ roles
+
+    def _roles(self, op: plan.Roles) -> CStmt:
+        """Each warp takes its role's arm."""
+        n_threads = sum(arm.team.threads for arm in op.arms)
+        bodies = [self._arm(arm, number, n_threads) for number, arm in enumerate(op.arms)]
+        arms = list(zip(op.arms, bodies, strict=True))
+        last: tuple[CStmt, ...] = arms[-1][1]
+        for arm, body in reversed(arms[:-1]):
+            is_its = Infix(op="<", a=WARP, b=num(arm.first_warp + arm.team.warps))
+            last = (Branch(cond=is_its, then=body, orelse=last),)
+        return last[0] if len(last) == 1 else device.Scope(body=last)
+
+    def _arm(self, arm: plan.RoleArm, number: int, n_threads: int) -> tuple[CStmt, ...]:
+        """The role's own threads and barrier; barrier 0 is the block's."""
+        meet = call("sync_named", num(number + 1), num(arm.team.threads))
+        context = replace(self.context, team=arm.team, block_barrier=meet, rings=rings_of(arm.body))
+        work = tuple(_Block(context=context).statements(arm.body))
+        if arm.is_single:
+            work = (Branch(cond=Infix(op="==", a=THREAD, b=num(0)), then=work),)
+        head = Comment(text=f"role {arm.name}: warps {arm.first_warp} .. {arm.first_warp + arm.team.warps - 1}")
+        registers = arm_registers(arm, launch_registers(n_threads))
+        return (head, *registers, *role_thread(arm.team, arm.first_warp), Blank(), *work)
 
     # ------------------------------------------------------------------ chunk loops
 
@@ -223,6 +253,8 @@ def register_tiles(op: Leaf) -> tuple[RegisterTile | StripTile, ...]:
             return _register_homes(op.homes)
         case plan.Mma():
             return (op.a, op.acc)
+        case plan.WarpgroupMma():
+            return (op.acc,)
         case (
             plan.CopyIn()
             | plan.CopyOut()
@@ -234,10 +266,9 @@ def register_tiles(op: Leaf) -> tuple[RegisterTile | StripTile, ...]:
             | plan.ScanVector()
             | plan.StoreRows()
             | plan.DiagonalBlocks()
-            | plan.Arrive()
-            | plan.Commit()
-            | plan.Wait()
-            | plan.Barrier()
+            | plan.BoxIn()
+            | plan.BoxOut()
+            | plan.Synchronisation()
         ):
             return ()
         case _:
@@ -259,7 +290,7 @@ def _declare(array: RegisterTile | StripTile, context: MapContext, *, is_cleared
 def _starts_from_zero(op: PlanOp) -> bool:
     """The operation's result array holds zeros first: the sum of a product without a seed, or the constant itself."""
     match op:
-        case plan.Mma():
+        case plan.Mma() | plan.WarpgroupMma():
             return not op.seeded
         case plan.MapFragment(expr=tile.Const(value=value)):
             return value == 0
@@ -288,7 +319,7 @@ def _is_constant(stmt: CStmt) -> bool:
 
 def _written(op: PlanOp) -> tuple[RegisterTile | StripTile, ...]:
     match op:
-        case plan.Mma():
+        case plan.Mma() | plan.WarpgroupMma():
             return (op.acc,)
         case plan.MapFragment():
             return (op.dst,)
@@ -298,13 +329,13 @@ def _written(op: PlanOp) -> tuple[RegisterTile | StripTile, ...]:
 
 def _without_clearing(op: PlanOp) -> PlanOp | None:
     """The operation on an array that was declared as zeros; None if that was all."""
-    return replace(op, seeded=True) if isinstance(op, plan.Mma) else None
+    return replace(op, seeded=True) if isinstance(op, plan.Mma | plan.WarpgroupMma) else None
 
 
 def _statement_text(ops: tuple[PlanOp, ...]) -> str:
     """The statement that the first operation serves; synchronisation serves the operation after it."""
     for op in ops:
-        if not isinstance(op, plan.Wait | plan.Barrier):
+        if not isinstance(op, plan.Wait | plan.Barrier | plan.MmaWait | plan.BoxWait | plan.ProxyFence):
             return getattr(op, "text", "")
     return ""
 

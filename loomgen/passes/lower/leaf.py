@@ -9,7 +9,7 @@ from loomgen.errors import InternalError
 from loomgen.ir import plan
 from loomgen.ir.device import CStmt, Do, call
 from loomgen.ir.plan import Leaf
-from loomgen.passes.lower import copies, direct, fragments, maps, products, shared_maps
+from loomgen.passes.lower import copies, direct, fragments, maps, products, roles, shared_maps
 from loomgen.passes.lower.maps import MapContext
 
 _LOWERINGS: Mapping[type, Callable[[Any, MapContext], list[CStmt]]] = {
@@ -40,6 +40,16 @@ _LOWERINGS: Mapping[type, Callable[[Any, MapContext], list[CStmt]]] = {
     plan.ExchangeWrite: products.lower_exchange_write,
     plan.ExchangeRead: products.lower_exchange_read,
     plan.DiagonalBlocks: products.lower_diagonal_blocks,
+    # between roles, and with the hardware beside them
+    plan.BoxIn: roles.lower_box_in,
+    plan.BoxOut: roles.lower_box_out,
+    plan.BoxWait: roles.lower_box_wait,
+    plan.RingWait: roles.lower_ring_wait,
+    plan.RingFill: roles.lower_ring_fill,
+    plan.RingRelease: roles.lower_ring_release,
+    plan.WarpgroupMma: roles.lower_warpgroup_mma,
+    plan.MmaWait: roles.lower_mma_wait,
+    plan.ProxyFence: roles.lower_proxy_fence,
 }
 """Every operation but Wait and Barrier, which are lowered with the block that they stand in."""
 

@@ -23,7 +23,7 @@ from loomgen.ir.device import (
     name,
     num,
 )
-from loomgen.ir.plan import RegisterLayout, ScalarUse, SharedRef, Team
+from loomgen.ir.plan import RegisterLayout, Ring, ScalarUse, SharedBuffer, SharedRef, Team
 from loomgen.ir.tile import Expr, ReduceOp, TileRead
 from loomgen.ir.types import DType
 from loomgen.passes.lower.elements import ElementNames, Position
@@ -39,11 +39,18 @@ _IDENTITY = {ReduceOp.SUM: Literal(text="-0.0f"), ReduceOp.MAX: Literal(text="-_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapContext:
-    """What the element-wise statements of one block have in common."""
+    """What the element-wise statements of one block have in common. ``block_barrier`` is where the whole team meets."""
 
     team: Team
     windows: WindowScope
     naming: Naming
+    block_barrier: Invoke
+    rings: tuple[Ring, ...] = ()
+
+    def ring_of(self, buffer: SharedBuffer) -> Ring:
+        """The ring that hands the buffer over."""
+        return next(ring for ring in self.rings if buffer in ring.buffers)
+
     where: tuple[tuple[Expr, CExpr], ...] = ()  # what the spec has a name for
 
     def at(self, homes: plan.Homes, position: Position) -> ExprLowering:

@@ -38,8 +38,12 @@ def c_type(dtype: DType) -> str:
 
 
 def tile_type(buffer: SharedBuffer, variable: str) -> str:
-    """``SharedTile<bf16, C, K, K, 3>``; a row that is padded is written as ``x_pitch``."""
+    """``SharedTile<bf16, C, K, K, 3>``; a row that is padded is written as ``x_pitch``; ``PanelTile<bf16, MB, OB>`` for
+    several panels.
+    """
     rows, cols = (template_argument(*size) for size in zip(buffer.symbols, (buffer.rows, buffer.cols), strict=True))
+    if buffer.panels > 1:
+        return f"PanelTile<{c_type(buffer.dtype)}, {rows}, {cols}>"
     pitch = cols if buffer.pitch == buffer.cols else pitch_name(variable)
     return f"SharedTile<{c_type(buffer.dtype)}, {rows}, {cols}, {pitch}, {buffer.swizzle}>"
 

@@ -23,19 +23,37 @@ from loomgen.ir.device import (
     name,
     num,
 )
-from loomgen.ir.plan import SharedBuffer, SharedLayout, Team
+from loomgen.ir.plan import WARP_THREADS, RingEnd, SharedBuffer, SharedLayout, Team
 from loomgen.ir.tile import Expr, GridAxis, Program, WindowKind
 from loomgen.ir.types import DType
+from loomgen.passes.allocate import RING_BARRIER_BYTES
 from loomgen.passes.lower.maps import MapContext
 from loomgen.passes.lower.names import LANE, MATRIX_ROW, SLAB, WARP, Naming, pitch_name, tile_type
+from loomgen.passes.lower.roles import barrier_ring, initialise
 from loomgen.passes.lower.statics import constants, static
 
 _PADDED = "padded, so that rows start in different banks"
 
 
-def prologue(program: Program, team: Team, layout: SharedLayout, naming: Naming) -> list[CStmt]:
-    parts = (constants(program), _thread(team), _coordinates(program.grid), _tiles(layout, naming))
+_OF_BLOCK = ("$lane", "$warp")
+"""What a thread is called in every role alike."""
+
+
+def prologue(program: Program, team: Team, layout: SharedLayout, naming: Naming, *, has_roles: bool) -> list[CStmt]:
+    """The head of the kernel; where the warps part, each role says where its threads stand (`role_thread`)."""
+    thread = [stmt for stmt in _thread(team) if not has_roles or stmt.name in _OF_BLOCK]
+    barriers = initialise(ring for ring, _ in layout.barriers)
+    tiles = (*_tiles(layout, naming), *_barriers(layout))
+    parts = (constants(program), thread, _coordinates(program.grid), tiles, barriers)
     return [stmt for part in parts for stmt in (*part, Blank())]
+
+
+def role_thread(team: Team, first_warp: int) -> list[CStmt]:
+    """Where the thread stands among its role's."""
+    first_thread = num(-WARP_THREADS * first_warp)
+    own: dict[str, CExpr] = {"$thread": add(call("thread_index"), first_thread), "$slab": add(WARP, num(-first_warp))}
+    inner = (stmt for stmt in _thread(team) if stmt.name not in _OF_BLOCK)
+    return [replace(stmt, init=own.get(stmt.name, stmt.init)) for stmt in inner]
 
 
 def where_names(program: Program, context: MapContext) -> tuple[list[Declare], tuple[tuple[Expr, CExpr], ...]]:
@@ -53,7 +71,7 @@ def where_names(program: Program, context: MapContext) -> tuple[list[Declare], t
     return declared, tuple(named)
 
 
-def _thread(team: Team) -> list[CStmt]:
+def _thread(team: Team) -> list[Declare]:
     """Named as in loom/mma.cuh, where the maps of lanes to the elements of matrices are."""
     upper = Infix(op="/", a=LANE, b=num(16))
     slab = Infix(op="%", a=WARP, b=num(team.slabs)) if team.parts > 1 else WARP
@@ -139,3 +157,13 @@ def _tiles(layout: SharedLayout, naming: Naming) -> list[CStmt]:
 
 def _size(buffer: SharedBuffer) -> str:
     return f"{buffer.slot_bytes} bytes" if buffer.slots == 1 else f"{buffer.slots} slots of {buffer.slot_bytes} bytes"
+
+
+def _barriers(layout: SharedLayout) -> list[CStmt]:
+    """Each ring's full barriers, then its empty ones."""
+    out: list[CStmt] = []
+    for ring, offset in layout.barriers:
+        for n, end in enumerate(RingEnd):
+            base = Braces(items=(add(name("$smem"), num(offset + n * ring.slots * RING_BARRIER_BYTES)),))
+            out.append(Declare(type=f"const BarrierRing<{ring.slots}>", name=barrier_ring(ring, end), init=base))
+    return out

@@ -22,7 +22,8 @@ LOOM_KERNEL(32, 1) load_fragments(const u32x4* tile, uint32_t* out) {
     r[2][2] = pair[0];
     r[2][3] = pair[1];
     for (int m = 0; m < 3; ++m) {
-        for (int j = 0; j < 4; ++j) st_global(out + 16 * lane + 4 * m + j, r[m][j]);
+        for (int j = 0; j < 4; ++j)
+            st_global(out + 16 * lane + 4 * m + j, r[m][j]);
     }
 }
 
@@ -60,7 +61,8 @@ LOOM_KERNEL(32, 1) multiply_fragments(const uint32_t* a, const uint32_t* b, floa
     if (format == 0) mma_m16n8k16_bf16(sums, a_frag, b0, b1);
     if (format == 1) mma_m16n8k16_f16(sums, a_frag, b0, b1);
     if (format == 2) mma_m16n8k8_tf32(sums, a_frag, b0, b1);
-    for (int j = 0; j < 4; ++j) st_global(c + 4 * lane + j, sums[j]);
+    for (int j = 0; j < 4; ++j)
+        st_global(c + 4 * lane + j, sums[j]);
 }
 
 /// out[64 m + lane]: shuffles of the lane's number
@@ -85,5 +87,6 @@ LOOM_KERNEL(32, 1) invert_16(const float* l, float* x) {
     sync_warp();
     invert_unit_lower_16(lower, 16, 16, inverse, 0, 0);
     sync_warp();
-    for (int i = lane; i < 256; i += 32) st_global(x + i, ld_shared<float>(inverse.at(i / 16, i % 16)));
+    for (int i = lane; i < 256; i += 32)
+        st_global(x + i, ld_shared<float>(inverse.at(i / 16, i % 16)));
 }

@@ -1,0 +1,158 @@
+"""Check and time the example product of two roles on the first GPU, beside torch's (cuBLAS).
+
+    python -m tools.gpu_matmul prepare --out PROJECT            # anywhere: the stage rendered with dims of 8192
+    python -m tools.gpu_matmul run --project PROJECT --out DIR --commit SHA
+
+``run`` needs torch for CUDA, cuda-bindings, pydantic, nvcc and ninja; it writes DIR/matmul_tma.json and exits 1 where a
+result is wrong, a repetition differs, or the product is slower than 70 % of torch's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+STAGE = "matmul_tma"
+SIZE = 8192
+WARMUPS, CALLS, REPEATS = 5, 30, 20
+FRACTION_OF_CUBLAS = 0.7
+BOUND = 3e-3
+"""Relative L2 against float64: one rounding of the result to bf16 is 1.7e-3."""
+
+
+def prepare(out: Path) -> int:
+    """Writes a project with the stage alone, M = O = K = SIZE."""
+    from ruamel.yaml import YAML
+
+    from loomgen.cli.project import compiler, default_root, headers
+    from loomgen.render import render_tree
+    from loomgen.spec import load
+    from loomgen.target import target_named
+
+    yaml = YAML()
+    spec = yaml.load(default_root() / "specs" / "examples" / f"{STAGE}.yaml")
+    spec["dims"] |= {"M": SIZE, "O": SIZE, "K": SIZE}
+    path = out / "specs" / "examples" / f"{STAGE}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        yaml.dump(spec, file)
+    tree = render_tree(load([path], out), [target_named("sm_90a")], compiler(), headers())
+    for name, content in tree.items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_bytes(content)
+    return 0
+
+
+def run(project: Path, out: Path, commit: str) -> int:
+    from loomgen.bench.gpu import DEVICE, GpuTimer
+    from loomgen.runtime.cubins import CubinStore
+    from loomgen.runtime.driver import CudaDriver
+    from loomgen.runtime.kernels import DeviceKernels
+    from loomgen.runtime.launch import prepare_plan
+    from loomgen.runtime.resident import upload
+    from loomgen.runtime.tables import window_tables
+
+    kernels = DeviceKernels(0, CudaDriver(), CubinStore(root=project))
+    (kernel,) = kernels.registry.kernels
+    tensors = {name: torch.empty(SIZE, SIZE, dtype=torch.bfloat16, device=DEVICE) for name in ("a", "b", "out")}
+    plan = prepare_plan(kernels, [kernel], tensors, upload(window_tables([1], 64).by_name(), DEVICE))
+
+    def ours() -> torch.Tensor:
+        plan.run([tensors[name].data_ptr() for name in plan.names])
+        return tensors["out"]
+
+    def cublas() -> torch.Tensor:
+        return torch.matmul(tensors["a"], tensors["b"].T)
+
+    checks = {"integers": _integers_are_exact(tensors, ours), **_floats(tensors, ours)}
+    times = _interleaved({"loomgen": ours, "cublas": cublas}, GpuTimer())
+    return _report(checks, times, out, commit)
+
+
+def _report(checks: dict[str, Any], times: dict[str, dict[str, float]], out: Path, commit: str) -> int:
+    """Writes the evidence; 1 where something is wrong or slow."""
+    fraction = times["cublas"]["median"] / times["loomgen"]["median"]
+    properties = torch.cuda.get_device_properties(0)
+    document = {
+        "card": properties.name,
+        "versions": {"torch": torch.__version__, "cuda": torch.version.cuda},
+        "commit": commit,
+        "command": f"python -m tools.gpu_matmul run --project PROJECT --out DIR --commit {commit}",
+        "rows": [
+            {
+                "row": f"{SIZE}x{SIZE}x{SIZE} bf16",
+                "pass": "matmul",
+                "kernel_ms": {name: spread["median"] for name, spread in times.items()},
+                "kernel_range_ms": {name: [spread["low"], spread["high"]] for name, spread in times.items()},
+                "tflops": {name: round(2e-9 * SIZE**3 / spread["median"], 1) for name, spread in times.items()},
+                "fraction_of_cublas": round(fraction, 4),
+                **checks,
+            }
+        ],
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"{STAGE}.json").write_text(json.dumps(document, indent=2) + "\n")
+    print(json.dumps(document["rows"], indent=2))
+    is_right = checks["integers"] and checks["repeats_equal"] == REPEATS and checks["rel_l2"]["out"] <= BOUND
+    return 0 if is_right and fraction >= FRACTION_OF_CUBLAS else 1
+
+
+def _integers_are_exact(tensors: dict[str, torch.Tensor], ours: Callable[[], torch.Tensor]) -> bool:
+    """Operands of -1, 0 and 1 have sums that fp32 holds exactly; both results round them once."""
+    generator = torch.Generator(device="cuda").manual_seed(1)
+    for name in ("a", "b"):
+        tensors[name].copy_(torch.randint(-1, 2, (SIZE, SIZE), generator=generator, device="cuda"))
+    exact = (tensors["a"].float() @ tensors["b"].float().T).bfloat16()
+    return bool(torch.equal(ours(), exact))
+
+
+def _floats(tensors: dict[str, torch.Tensor], ours: Callable[[], torch.Tensor]) -> dict[str, Any]:
+    generator = torch.Generator(device="cuda").manual_seed(2)
+    for name in ("a", "b"):
+        tensors[name].copy_(torch.randn(SIZE, SIZE, generator=generator, device="cuda"))
+    first = ours().clone()
+    n_equal = sum(torch.equal(ours(), first) for _ in range(REPEATS))
+    rows = slice(0, 512)
+    exact = tensors["a"][rows].double() @ tensors["b"].double().T
+    error = float((first[rows].double() - exact).norm() / exact.norm())
+    return {"repeats_equal": n_equal, "rel_l2": {"out": error}}
+
+
+def _interleaved(calls: dict[str, Callable[[], torch.Tensor]], timer: Any) -> dict[str, dict[str, float]]:
+    """Median and spread of each call, in ms; each starts with a flushed L2 cache."""
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(WARMUPS + CALLS):
+        for name, call in calls.items():
+            elapsed = timer.call_ms(call)
+            if turn >= WARMUPS:
+                samples[name].append(elapsed)
+    return {
+        name: {"median": statistics.median(found), "low": min(found), "high": max(found)}
+        for name, found in samples.items()
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    preparing = commands.add_parser("prepare")
+    running = commands.add_parser("run")
+    preparing.add_argument("--out", type=Path, required=True)
+    running.add_argument("--project", type=Path, required=True)
+    running.add_argument("--out", type=Path, required=True)
+    running.add_argument("--commit", required=True)
+    options = parser.parse_args()
+    if options.command == "prepare":
+        return prepare(options.out)
+    return run(options.project, options.out, options.commit)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
