@@ -56,15 +56,18 @@ class Bitwise:
 
 @dataclass(frozen=True, slots=True)
 class Ulps:
-    """At most ``limit`` representable floats apart."""
+    """At most ``limit`` representable floats apart; where both sides flush, 0 is next to the smallest normal number."""
 
     limit: int
+    flushes: bool = False
 
     @property
     def bound(self) -> str:
-        return f"{self.limit} ulp"
+        return f"{self.limit} ulp{', subnormals as 0' if self.flushes else ''}"
 
     def shares(self, inputs: Sequence[Array], host: Array, device: Array) -> npt.NDArray[np.float64]:
+        if self.flushes:
+            host, device = _flushed(host), _flushed(device)
         return ulp_distances(host, device) / self.limit
 
 
@@ -102,6 +105,15 @@ def ulp_distances(host: Array, device: Array) -> npt.NDArray[np.int64]:
     distances[host_nan & device_nan] = 0
     distances[host_nan ^ device_nan] = _NAN_DISTANCE
     return distances
+
+
+def _flushed(values: Array) -> Array:
+    """The same with no subnormals between 0 and the smallest normal number: those nearest to 0 stand for it."""
+    gap = np.uint32(np.finfo(np.float32).smallest_normal.view(np.uint32) - 1)
+    bits = np.ascontiguousarray(values).view(np.uint32)
+    magnitudes, signs = bits & np.uint32(0x7FFFFFFF), bits & np.uint32(1 << 31)
+    moved = np.where(magnitudes > gap, magnitudes - gap, np.uint32(0)) | signs
+    return np.where(np.isnan(values), bits, moved).view(np.float32)
 
 
 def _positions(values: Array) -> npt.NDArray[np.int64]:

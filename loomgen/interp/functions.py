@@ -39,20 +39,23 @@ _LOG2_TERMS = 13
 _SQRT_HALF = float.fromhex("0x1.6a09e667f3bcdp-1")
 _LOG2_E = float.fromhex("0x1.71547652b82fep+0")
 _LOG2_E_F32 = np.float32(_LOG2_E)
+_SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
 _LN_2_F32 = np.float32(float.fromhex("0x1.62e43p-1"))
 
 
 def exp2(x: F32) -> F32:
-    """2^x: n = rint(x), f = x - n; a Horner polynomial of degree 13 in f, in double; times 2^n, rounded once."""
+    """2^x: n = rint(x), f = x - n; a Horner polynomial of degree 13 in f, in double; times 2^n, rounded once.
+    Results below the smallest normal number are 0."""
     # Every x past these bounds gives 0 or infinity, as they do, and NaN passes through the clip.
-    wide = np.clip(np.asarray(x, dtype=np.float64), -151.0, 129.0)
+    wide = np.clip(np.asarray(x, dtype=np.float64), -128.0, 129.0)
     n = np.rint(wide)
     f = wide - n
     p: F64 = np.full_like(f, _EXP2_COEFFICIENTS[-1])
     for coefficient in reversed(_EXP2_COEFFICIENTS[:-1]):
         p = p * f + coefficient
     exponents = np.nan_to_num(n).astype(np.int32)
-    return np.ldexp(p, exponents).astype(np.float32)
+    y = np.ldexp(p, exponents).astype(np.float32)
+    return np.where(y < _SMALLEST_NORMAL, np.float32(0), y)
 
 
 def log2(x: F32) -> F32:

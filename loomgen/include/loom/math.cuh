@@ -24,9 +24,9 @@ LOOM_DEVICE float from_bits(uint32_t bits) {
     return ptx::mov_f32_b32(bits);
 }
 
-/// 2^x; results below the subnormals are 0.
+/// 2^x; results below the smallest normal number, 2^-126, are 0.
 LOOM_DEVICE float exp2_approx(float x) {
-    return ptx::ex2_approx_f32(x);
+    return ptx::ex2_approx_ftz_f32(x);
 }
 /// log2(x).
 LOOM_DEVICE float lg2_approx(float x) {

@@ -154,6 +154,48 @@ ssd_chunk__c64_k64_v64_bf16__base(
         const auto bc = bc_ring.at_slot(c_it % 2);
         const auto ct = ct_ring.at_slot(c_it % 2);
         cp_async_wait<0>();  // write ct, bc, xc -> read them
+
+        /// g[i] = cumsum[i](log2e*loga[c[i],hv])
+        // g_terms[i] = 1.4426950408889634*loga[c[i], hv]
+        if (thread < C) {
+            const int i = thread;
+            st_shared(
+                g_terms.at(0, i),
+                1.4426950408889634f * (i < c_len ? ld_global(loga + int64_t(c_start) * HV + hv + i * HV) : 0.0f));
+        }
+        sync_block();  // write g_terms, ct, bc, xc -> read them
+        // g[i] = cumsum[i](g_terms[i])
+        if (thread < C) {
+            const int i = thread;
+            float total = -0.0f;
+            LOOM_UNROLL
+            for (int step = 0; step < C; ++step) {
+                if (step <= i) {
+                    total += ld_shared<float>(g_terms.at(0, step));
+                }
+            }
+            st_shared(g.at(0, i), total);
+        }
+
+        /// P[i,j] = TX(exp2(g[i] - g[j])*(ct[i,d] @ bc[j,d]) if j <= i else 0)
+        // ct_id[i,d] = ct[i,d]
+        uint32_t ct_id[4][4];
+        LOOM_UNROLL
+        for (int step = 0; step < 4; ++step) {
+            ldmatrix_x4(ct_id[step], ct.at(16 * slab + lane_row, 16 * step + lane_col));
+        }
+        // P_mm[i,j] = ct_id[i,d] @ bc[j,d]
+        float P_mm[8][4] = {};
+        LOOM_UNROLL
+        for (int step = 0; step < 4; ++step) {
+            LOOM_UNROLL
+            for (int tile = 0; tile < 4; ++tile) {
+                uint32_t b2[4];
+                ldmatrix_x4(b2, bc.at(16 * tile + pair_row, 16 * step + pair_col));
+                mma_m16n8k16_bf16(P_mm[2 * tile], ct_id[step], b2[0], b2[1]);
+                mma_m16n8k16_bf16(P_mm[2 * tile + 1], ct_id[step], b2[2], b2[3]);
+            }
+        }
         const int next_it = c_it + 1;
         if (next_it < c_count) {
             const int next_start = n_start + C * next_it;
@@ -215,50 +257,7 @@ ssd_chunk__c64_k64_v64_bf16__base(
             }
         }
         cp_async_commit();
-
-        /// g[i] = cumsum[i](log2e*loga[c[i],hv])
-        // g_terms[i] = 1.4426950408889634*loga[c[i], hv]
-        if (thread < C) {
-            const int i = thread;
-            st_shared(
-                g_terms.at(0, i),
-                1.4426950408889634f * (i < c_len ? ld_global(loga + int64_t(c_start) * HV + hv + i * HV) : 0.0f));
-        }
-        sync_block();  // write g_terms, ct, bc, xc -> read them
-        // g[i] = cumsum[i](g_terms[i])
-        if (thread < C) {
-            const int i = thread;
-            float total = -0.0f;
-            LOOM_UNROLL
-            for (int step = 0; step < C; ++step) {
-                if (step <= i) {
-                    total += ld_shared<float>(g_terms.at(0, step));
-                }
-            }
-            st_shared(g.at(0, i), total);
-        }
-
-        /// P[i,j] = TX(exp2(g[i] - g[j])*(ct[i,d] @ bc[j,d]) if j <= i else 0)
-        // ct_id[i,d] = ct[i,d]
-        uint32_t ct_id[4][4];
-        LOOM_UNROLL
-        for (int step = 0; step < 4; ++step) {
-            ldmatrix_x4(ct_id[step], ct.at(16 * slab + lane_row, 16 * step + lane_col));
-        }
-        // P_mm[i,j] = ct_id[i,d] @ bc[j,d]
-        float P_mm[8][4] = {};
-        LOOM_UNROLL
-        for (int step = 0; step < 4; ++step) {
-            LOOM_UNROLL
-            for (int tile = 0; tile < 4; ++tile) {
-                uint32_t b2[4];
-                ldmatrix_x4(b2, bc.at(16 * tile + pair_row, 16 * step + pair_col));
-                mma_m16n8k16_bf16(P_mm[2 * tile], ct_id[step], b2[0], b2[1]);
-                mma_m16n8k16_bf16(P_mm[2 * tile + 1], ct_id[step], b2[2], b2[3]);
-            }
-        }
         sync_block();  // write g -> read g
-        // P[i,j] = bf16(exp2(g[i] - g[j])*P_mm[i,j] if j <= i else 0.0)
         uint32_t P[4][4];
         const float g_i[2] = {ld_shared<float>(g.at(0, row)), ld_shared<float>(g.at(0, row + 8))};
         LOOM_UNROLL
@@ -383,7 +382,7 @@ ssd_chunk__c64_k64_v64_bf16__base(
         }
 
         /// y[c[i],hv,e] = TX(inter[i,e] + P[i,j] @ xc[j,e])
-        sync_block();  // write y_tile_out -> read y_tile_out; read xc, bc -> write xc_next, bc_next
+        sync_block();  // write y_tile_out -> read y_tile_out
         bf16* y_tile_out_target = y + (int64_t(c_start) * HV + hv) * V;
         if (c_len == C) {
             LOOM_UNROLL

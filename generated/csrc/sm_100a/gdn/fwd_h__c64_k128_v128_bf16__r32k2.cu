@@ -183,6 +183,37 @@ fwd_h__c64_k128_v128_bf16__r32k2(
         const auto s = s_ring.at_slot(c_it % 2);
         cp_async_wait<0>();  // write kc, vc, g, s, Ac -> read them
         sync_block();  // write kc, vc, g, s, Ac -> read them
+
+        /// Sb[e,d] = TX(S[e,d])
+        uint32_t Sb[4][4];
+        LOOM_UNROLL
+        for (int tile = 0; tile < 8; ++tile) {
+            LOOM_UNROLL
+            for (int half = 0; half < 2; ++half) {
+                Sb[tile / 2][2 * (tile % 2) + half] = pack_bf16(S[tile][2 * half], S[tile][2 * half + 1]);
+            }
+        }
+
+        /// x[e,i] = s[i]*(vc[i,e] - exp2(g[i])*(Sb[e,d] @ kc[i,d]))
+        // x_mm[e,i] = Sb[e,d] @ kc[i,d]
+        float x_mm[8][4] = {};
+        LOOM_UNROLL
+        for (int step = 0; step < 4; ++step) {
+            LOOM_UNROLL
+            for (int tile = 0; tile < 4; ++tile) {
+                uint32_t b[4];
+                ldmatrix_x4(b, kc.at(16 * tile + pair_row, K / 2 * part + 16 * step + pair_col));
+                mma_m16n8k16_bf16(x_mm[2 * tile], Sb[step], b[0], b[1]);
+                mma_m16n8k16_bf16(x_mm[2 * tile + 1], Sb[step], b[2], b[3]);
+            }
+        }
+        // x_mm: every part's sums to shared memory
+        LOOM_UNROLL
+        for (int tile = 0; tile < 8; ++tile) {
+            st_shared(
+                x_mm_parts.at(warp * 8 + tile, 4 * lane),
+                f32x4{x_mm[tile][0], x_mm[tile][1], x_mm[tile][2], x_mm[tile][3]});
+        }
         const int next_it = c_it + 1;
         if (next_it < c_count) {
             const int next_start = n_start + C * next_it;
@@ -258,39 +289,7 @@ fwd_h__c64_k128_v128_bf16__r32k2(
             }
         }
         cp_async_commit();
-
-        /// Sb[e,d] = TX(S[e,d])
-        uint32_t Sb[4][4];
-        LOOM_UNROLL
-        for (int tile = 0; tile < 8; ++tile) {
-            LOOM_UNROLL
-            for (int half = 0; half < 2; ++half) {
-                Sb[tile / 2][2 * (tile % 2) + half] = pack_bf16(S[tile][2 * half], S[tile][2 * half + 1]);
-            }
-        }
-
-        /// x[e,i] = s[i]*(vc[i,e] - exp2(g[i])*(Sb[e,d] @ kc[i,d]))
-        // x_mm[e,i] = Sb[e,d] @ kc[i,d]
-        float x_mm[8][4] = {};
-        LOOM_UNROLL
-        for (int step = 0; step < 4; ++step) {
-            LOOM_UNROLL
-            for (int tile = 0; tile < 4; ++tile) {
-                uint32_t b[4];
-                ldmatrix_x4(b, kc.at(16 * tile + pair_row, K / 2 * part + 16 * step + pair_col));
-                mma_m16n8k16_bf16(x_mm[2 * tile], Sb[step], b[0], b[1]);
-                mma_m16n8k16_bf16(x_mm[2 * tile + 1], Sb[step], b[2], b[3]);
-            }
-        }
-        // x_mm: every part's sums to shared memory
-        LOOM_UNROLL
-        for (int tile = 0; tile < 8; ++tile) {
-            st_shared(
-                x_mm_parts.at(warp * 8 + tile, 4 * lane),
-                f32x4{x_mm[tile][0], x_mm[tile][1], x_mm[tile][2], x_mm[tile][3]});
-        }
         sync_block();  // write x_mm_parts -> read x_mm_parts
-        // x_mm[e,i] += the other part
         const int partner = (1 - part) * 2 + slab;
         LOOM_UNROLL
         for (int tile = 0; tile < 8; ++tile) {

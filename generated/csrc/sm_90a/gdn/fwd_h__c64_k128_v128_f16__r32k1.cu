@@ -180,6 +180,47 @@ fwd_h__c64_k128_v128_f16__r32k1(
         const auto s = s_ring.at_slot(c_it % 2);
         cp_async_wait<0>();  // write kc, vc, g, s, Ac -> read them
         sync_block();  // write kc, vc, g, s, Ac -> read them; read Sb_out, v_new_tile_out -> write them
+
+        /// Sb[e,d] = TX(S[e,d])
+        uint32_t Sb[8][4];
+        LOOM_UNROLL
+        for (int tile = 0; tile < 16; ++tile) {
+            LOOM_UNROLL
+            for (int half = 0; half < 2; ++half) {
+                Sb[tile / 2][2 * (tile % 2) + half] = pack_f16(S[tile][2 * half], S[tile][2 * half + 1]);
+            }
+        }
+
+        /// x[e,i] = s[i]*(vc[i,e] - exp2(g[i])*(Sb[e,d] @ kc[i,d]))
+        float x_mm[8][4] = {};
+        LOOM_UNROLL
+        for (int step = 0; step < 4; ++step) {
+            LOOM_UNROLL
+            for (int tile = 0; tile < 4; ++tile) {
+                uint32_t b[4];
+                ldmatrix_x4(b, kc.at(16 * tile + pair_row, 16 * step + pair_col));
+                mma_m16n8k16_f16(x_mm[2 * tile], Sb[step], b[0], b[1]);
+                mma_m16n8k16_f16(x_mm[2 * tile + 1], Sb[step], b[2], b[3]);
+            }
+        }
+        float x_mm_part1[8][4] = {};
+        LOOM_UNROLL
+        for (int step = 4; step < 8; ++step) {
+            LOOM_UNROLL
+            for (int tile = 0; tile < 4; ++tile) {
+                uint32_t b[4];
+                ldmatrix_x4(b, kc.at(16 * tile + pair_row, 16 * step + pair_col));
+                mma_m16n8k16_f16(x_mm_part1[2 * tile], Sb[step], b[0], b[1]);
+                mma_m16n8k16_f16(x_mm_part1[2 * tile + 1], Sb[step], b[2], b[3]);
+            }
+        }
+        LOOM_UNROLL
+        for (int tile = 0; tile < 8; ++tile) {
+            LOOM_UNROLL
+            for (int pair = 0; pair < 4; ++pair) {
+                x_mm[tile][pair] += x_mm_part1[tile][pair];
+            }
+        }
         const int next_it = c_it + 1;
         if (next_it < c_count) {
             const int next_start = n_start + C * next_it;
@@ -255,47 +296,6 @@ fwd_h__c64_k128_v128_f16__r32k1(
             }
         }
         cp_async_commit();
-
-        /// Sb[e,d] = TX(S[e,d])
-        uint32_t Sb[8][4];
-        LOOM_UNROLL
-        for (int tile = 0; tile < 16; ++tile) {
-            LOOM_UNROLL
-            for (int half = 0; half < 2; ++half) {
-                Sb[tile / 2][2 * (tile % 2) + half] = pack_f16(S[tile][2 * half], S[tile][2 * half + 1]);
-            }
-        }
-
-        /// x[e,i] = s[i]*(vc[i,e] - exp2(g[i])*(Sb[e,d] @ kc[i,d]))
-        float x_mm[8][4] = {};
-        LOOM_UNROLL
-        for (int step = 0; step < 4; ++step) {
-            LOOM_UNROLL
-            for (int tile = 0; tile < 4; ++tile) {
-                uint32_t b[4];
-                ldmatrix_x4(b, kc.at(16 * tile + pair_row, 16 * step + pair_col));
-                mma_m16n8k16_f16(x_mm[2 * tile], Sb[step], b[0], b[1]);
-                mma_m16n8k16_f16(x_mm[2 * tile + 1], Sb[step], b[2], b[3]);
-            }
-        }
-        float x_mm_part1[8][4] = {};
-        LOOM_UNROLL
-        for (int step = 4; step < 8; ++step) {
-            LOOM_UNROLL
-            for (int tile = 0; tile < 4; ++tile) {
-                uint32_t b[4];
-                ldmatrix_x4(b, kc.at(16 * tile + pair_row, 16 * step + pair_col));
-                mma_m16n8k16_f16(x_mm_part1[2 * tile], Sb[step], b[0], b[1]);
-                mma_m16n8k16_f16(x_mm_part1[2 * tile + 1], Sb[step], b[2], b[3]);
-            }
-        }
-        LOOM_UNROLL
-        for (int tile = 0; tile < 8; ++tile) {
-            LOOM_UNROLL
-            for (int pair = 0; pair < 4; ++pair) {
-                x_mm[tile][pair] += x_mm_part1[tile][pair];
-            }
-        }
 
         /// h[c,hv,vb[e],d] = Sb[e,d]
         LOOM_UNROLL

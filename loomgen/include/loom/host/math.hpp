@@ -99,8 +99,9 @@ inline float from_bits(uint32_t bits) {
 inline float exp2_approx(float x) {
     if (x != x) return from_bits(host::kCanonicalNan);
     if (x > 128.0f) return from_bits(0x7f800000u);
-    if (x < -151.0f) return 0.0f;
-    return static_cast<float>(host::exp2_double(x));
+    if (x < -127.0f) return 0.0f;
+    const float y = static_cast<float>(host::exp2_double(x));
+    return y < 0x1p-126f ? 0.0f : y;
 }
 
 inline float lg2_approx(float x) {

@@ -5,9 +5,9 @@
 
 namespace loom::ptx {
 
-LOOM_DEVICE float ex2_approx_f32(float x) {
+LOOM_DEVICE float ex2_approx_ftz_f32(float x) {
     float y;
-    asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
 
