@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from loomgen.ir.layout import (
+    Fragment,
     Homes,
     RegisterLayout,
     RegisterTile,
@@ -42,13 +43,18 @@ class CopyIn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyOut:
-    """Shared to global memory, 16 bytes at a time; rows outside a window are not written."""
+    """Shared to global memory, 16 bytes at a time; rows outside a window are not written.
+
+    ``of_warps``: the fragment that was stored there; each warp then copies what it stored itself. None: the whole team
+    shares the tile.
+    """
 
     tensor: TensorArg
     coords: tuple[Coord, ...]
     homes: Homes
     src: SharedRef
     text: str
+    of_warps: Fragment | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

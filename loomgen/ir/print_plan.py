@@ -164,7 +164,8 @@ def _global_movement(op: BoxIn | BoxOut | CopyIn | CopyOut | StoreDirect | Store
         case BoxOut():
             return f"copy out {_element(op.tensor, op.coords)} = {_ref(op.src)} by boxes, asynchronous"
         case CopyOut():
-            return f"copy out {_element(op.tensor, op.coords)} = {_ref(op.src)}"
+            whose = "" if op.of_warps is None else ", each warp its own rows"
+            return f"copy out {_element(op.tensor, op.coords)} = {_ref(op.src)}{whose}"
         case StoreDirect() | StoreScalars():
             return f"store {_element(op.tensor, op.coords)} = {_home(op.src)}"
         case LoadStrip():

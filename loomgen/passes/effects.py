@@ -12,12 +12,12 @@ from loomgen.ir.tile import Expr, TileRead
 from loomgen.ir.types import Index
 from loomgen.ir.walk import tile_reads
 from loomgen.passes.footprints import (
-    CHUNK_BYTES,
     WORD_BYTES,
     Footprint,
     Letters,
     by_first_thread,
     chunks,
+    copied_out,
     dealt_letters,
     diagonal_reads,
     diagonal_writes,
@@ -55,7 +55,7 @@ def accesses(op: Leaf, team: Team) -> tuple[Access, ...]:
         case plan.CopyIn():
             return (_access(op.dst, chunks(op.dst, team, op.vector_bytes), is_write=True, is_async=True),)
         case plan.CopyOut():
-            return (_access(op.src, chunks(op.src, team, CHUNK_BYTES)),)
+            return (_access(op.src, copied_out(op, team)),)
         case plan.StoreScalars():
             return (_access(op.src, mapped(op.src, team)),) if isinstance(op.src, SharedRef) else ()
         case plan.LoadFragment():

@@ -22,6 +22,7 @@ Footprint = npt.NDArray[np.int64]  # [n, 2]: thread, word
 
 WORD_BYTES = 4
 CHUNK_BYTES = 16
+SLAB_ROWS = 16
 
 
 def word_bytes(buffer: SharedBuffer) -> int:
@@ -52,6 +53,20 @@ def chunks(ref: SharedRef, team: Team, vector_bytes: int) -> Footprint:
     per_row = ref.buffer.cols // per_vector
     vector = np.arange(ref.buffer.rows * per_row)
     return _words(ref, vector % team.threads, vector // per_row, vector % per_row * per_vector, per_vector)
+
+
+def copied_out(op: plan.CopyOut, team: Team) -> Footprint:
+    """16-byte chunks row-major: of the tile, or each warp's of its 16 rows and share of the columns; of what all parts
+    hold, the first part's."""
+    if op.of_warps is None:
+        return chunks(op.src, team, CHUNK_BYTES)
+    fragment, per_chunk = op.of_warps, CHUNK_BYTES // op.src.buffer.dtype.n_bytes
+    n_parts = team.parts if fragment.col_parts > 1 else 1
+    per_row = fragment.local_cols // per_chunk
+    slab, part, chunk = _grid(team.slabs, n_parts, SLAB_ROWS * per_row)
+    thread = _thread(team, slab, part, chunk % plan.WARP_THREADS)
+    cols = part * fragment.local_cols + chunk % per_row * per_chunk
+    return _words(op.src, thread, SLAB_ROWS * slab + chunk // per_row, cols, per_chunk)
 
 
 def everything(ref: SharedRef, team: Team) -> Footprint:

@@ -1,10 +1,10 @@
 """Software pipelining of a chunk loop: its copies run ahead in rings, its copies out leave last.
 
 Before: the loop's operations in program order, copies where the spec reads the tensors. After: a Preload of the first
-iterations, and a loop whose body is: Arrive (all ring slots of this iteration are complete), the computation, in which
-after its first product a Prefetch of a later iteration goes into the slots that the previous iteration released, the
-copies out. One barrier at Arrive thus serves both: the new slots are visible, the old ones are free. The first product
-comes before the copies since the iteration waits for its result, and for nothing in the copies.
+iterations, and a loop whose body is: Arrive (all ring slots of this iteration are complete), Prefetch of a later
+iteration into the slots that the previous iteration released, the computation, the copies out. One barrier at Arrive
+thus serves both: the new slots are visible, the old ones are free. Where warps exchange partial sums, the copies are
+issued while they wait for one another.
 """
 
 from __future__ import annotations
@@ -36,18 +36,15 @@ def pipeline_loop(stmt: tile.ForWindow, body: tuple[PlanOp, ...], schedule: Sche
         ahead = tuple(replace(op, ahead=depth - 1, dst=replace(op.dst, ahead=depth - 1)) for op in group)
         top.append(plan.Prefetch(window=stmt.window, ahead=depth - 1, copies=ahead))
     if rings:
-        at = _after_first_product(work)
+        at = _place_of_copies(work)
         work = [plan.Arrive(refs=tuple(rings.values())), *work[:at], *top, plan.Commit(), *work[at:]]
     loop = plan.ChunkLoop(window=stmt.window, body=(*work, *leaving), text=stmt.text)
     return (*before, loop)
 
 
-def _after_first_product(work: list[PlanOp]) -> int:
-    """Where the next iteration's copies are issued: at the top where no product stands in the loop itself, after the
-    partial sums where warps exchange them.
-    """
-    at = next((at + 1 for at, op in enumerate(work) if isinstance(op, plan.Mma)), 0)
-    return at + 1 if at and isinstance(work[at], plan.ExchangeWrite) else at
+def _place_of_copies(work: list[PlanOp]) -> int:
+    """Where the next iteration's copies are issued: where warps wait for each other's partial sums, else at the top."""
+    return next((at + 1 for at, op in enumerate(work) if isinstance(op, plan.ExchangeWrite)), 0)
 
 
 def _runs_ahead(copy: CopyIn, inside: set[str], schedule: Schedule) -> bool:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from loomgen.ir import plan, tile
-from loomgen.ir.plan import RowTile, ScalarHome, SharedRef
+from loomgen.ir.plan import WARP_THREADS, Fragment, RegisterTile, RowTile, ScalarHome, SharedRef
 from loomgen.ir.schedule import Place
 from loomgen.passes.boxes import box_axes
 from loomgen.passes.contiguous import contiguous_letter
-from loomgen.passes.homes import Homes, panel_buffer, shared_buffer
+from loomgen.passes.homes import CHUNK_BYTES, Homes, panel_buffer, shared_buffer
 from loomgen.passes.select_rules import Rules, reject
 from loomgen.spec.codes import Code
+
+_LEAST_ROW_BYTES = 64
 
 
 def select_store(stmt: tile.Store, rules: Rules, homes: Homes) -> None:
@@ -34,8 +38,9 @@ def select_store(stmt: tile.Store, rules: Rules, homes: Homes) -> None:
             plan.StoreDirect(tensor=stmt.tensor, coords=stmt.coords, homes=found, src=tile_, text=stmt.text)
         )
         return
-    ref = _staged(stmt, homes)
-    homes.ops.append(plan.CopyOut(tensor=stmt.tensor, coords=stmt.coords, homes=found, src=ref, text=stmt.text))
+    ref, stored = _staged(stmt, homes)
+    copy = plan.CopyOut(tensor=stmt.tensor, coords=stmt.coords, homes=found, src=ref, text=stmt.text)
+    homes.ops.append(replace(copy, of_warps=stored))
 
 
 def _box_out(stmt: tile.Store, found: plan.Homes, homes: Homes) -> plan.BoxOut:
@@ -65,20 +70,29 @@ def _is_direct(stmt: tile.Store, rules: Rules) -> bool:
     return in_strips or is_scattered or is_placed or not value.dtype.is_half
 
 
-def _staged(stmt: tile.Store, homes: Homes) -> SharedRef:
-    """The value in shared memory with the tensor's contiguous index along its columns."""
+def _staged(stmt: tile.Store, homes: Homes) -> tuple[SharedRef, Fragment | None]:
+    """The value in shared memory with the tensor's contiguous index along its columns, and the fragment that was stored
+    there in rows, if the warps can copy out what each has stored.
+    """
     value = stmt.source.value
     cols = contiguous_letter(stmt.tensor, stmt.coords) or value.indices[1]
     rows = next(index for index in value.indices if index != cols)
     known = homes.shared.get(value.name)
     if known is not None and known.axes == (rows, cols):
-        return known
+        return known, None
     ref = SharedRef(buffer=shared_buffer(homes.invented(value.name, "out"), value.dtype, rows, cols), axes=(rows, cols))
     if known is not None and not any(homes.division.owns(index) for index in value.indices):
         found = ((value.name, known),)
         homes.ops.append(plan.MapShared(dst=ref, value=value, expr=stmt.source, homes=found, text=stmt.text))
-        return ref
+        return ref, None
     source = homes.fragment(value, homes.row_letter(value), stmt.text)
     transposed = rows != source.fragment.rows
     homes.ops.append(plan.StoreFragment(dst=ref, src=source, transposed=transposed, text=stmt.text))
-    return ref
+    return ref, None if transposed or not _leaves_by_warps(source) else source.fragment
+
+
+def _leaves_by_warps(source: RegisterTile) -> bool:
+    """A warp's share of a row is two sectors of memory at least, and its rows divide among its lanes."""
+    row_bytes = source.fragment.local_cols * source.dtype.n_bytes
+    n_chunks = row_bytes // CHUNK_BYTES
+    return row_bytes >= _LEAST_ROW_BYTES and WARP_THREADS % n_chunks == 0

@@ -106,54 +106,55 @@ fwd_h__c64_k64_v64_f16__r64k1(
         const auto s = s_ring.at_slot(0);
         const int hk = hv / (HV / H);
         /// kc[i,d] = kn[c[i],hk,d]
-        const f16* kc_source = kn + (int64_t(c_start) * H + hk) * K;
+        const f16* kc_source = kn + (int64_t(c_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
         if (c_len == C) {
             LOOM_UNROLL
             for (int pass = 0; pass < 4; ++pass) {
                 const int i = 16 * pass + thread / 8;
                 const int d = 8 * (thread % 8);
-                cp_async_16(kc.at(i, d), kc_source + i * (H * K) + d);
+                cp_async_16(kc.at(i, d), kc_source + pass * (16 * (H * K)));
             }
         } else {
             LOOM_UNROLL
             for (int pass = 0; pass < 4; ++pass) {
                 const int i = 16 * pass + thread / 8;
                 const int d = 8 * (thread % 8);
-                cp_async_16(kc.at(i, d), kc_source + i * (H * K) + d, i < c_len);
+                cp_async_16(kc.at(i, d), kc_source + pass * (16 * (H * K)), i < c_len);
             }
         }
         /// vc[i,e] = v[c[i],hv,vb[e]]
-        const f16* vc_source = v + c_start * v_stride0 + hv * v_stride1 + VB * vb;
+        const f16* vc_source = v + c_start * v_stride0 + hv * v_stride1 + VB * vb + thread / 8 * v_stride0
+            + 8 * (thread % 8);
         if (c_len == C) {
             LOOM_UNROLL
             for (int pass = 0; pass < 4; ++pass) {
                 const int i = 16 * pass + thread / 8;
                 const int e = 8 * (thread % 8);
-                cp_async_16(vc.at(i, e), vc_source + i * v_stride0 + e);
+                cp_async_16(vc.at(i, e), vc_source + pass * (16 * v_stride0));
             }
         } else {
             LOOM_UNROLL
             for (int pass = 0; pass < 4; ++pass) {
                 const int i = 16 * pass + thread / 8;
                 const int e = 8 * (thread % 8);
-                cp_async_16(vc.at(i, e), vc_source + i * v_stride0 + e, i < c_len);
+                cp_async_16(vc.at(i, e), vc_source + pass * (16 * v_stride0), i < c_len);
             }
         }
         /// Ac[j,i] = A[c[j],hv,i]
-        const f16* Ac_source = A + (int64_t(c_start) * HV + hv) * C;
+        const f16* Ac_source = A + (int64_t(c_start) * HV + hv) * C + thread / 8 * (HV * C) + 8 * (thread % 8);
         if (c_len == C) {
             LOOM_UNROLL
             for (int pass = 0; pass < 4; ++pass) {
                 const int j = 16 * pass + thread / 8;
                 const int i = 8 * (thread % 8);
-                cp_async_16(Ac.at(j, i), Ac_source + j * (HV * C) + i);
+                cp_async_16(Ac.at(j, i), Ac_source + pass * (16 * (HV * C)));
             }
         } else {
             LOOM_UNROLL
             for (int pass = 0; pass < 4; ++pass) {
                 const int j = 16 * pass + thread / 8;
                 const int i = 8 * (thread % 8);
-                cp_async_16(Ac.at(j, i), Ac_source + j * (HV * C) + i, j < c_len);
+                cp_async_16(Ac.at(j, i), Ac_source + pass * (16 * (HV * C)), j < c_len);
             }
         }
         /// g[i] = G[c,hv,i]
@@ -179,7 +180,85 @@ fwd_h__c64_k64_v64_f16__r64k1(
         const auto g = g_ring.at_slot(c_it % 2);
         const auto s = s_ring.at_slot(c_it % 2);
         cp_async_wait<0>();  // write kc, vc, g, s, Ac -> read them
-        sync_block();  // write kc, vc, g, s, Ac -> read them; read Sb_out, v_new_tile_out -> write them
+        // write kc, vc, g, s, Ac -> read them; read kc, vc, Ac, g, s -> write kc_next, vc_next, Ac_next, g_next,
+        //     s_next; read Sb_out, v_new_tile_out -> write them
+        sync_block();
+        const int next_it = c_it + 1;
+        if (next_it < c_count) {
+            const int next_start = n_start + C * next_it;
+            const int next_len = n_len - C * next_it < C ? n_len - C * next_it : C;
+            const auto kc_next = kc_ring.at_slot(next_it % 2);
+            const auto vc_next = vc_ring.at_slot(next_it % 2);
+            const auto Ac_next = Ac_ring.at_slot(next_it % 2);
+            const auto g_next = g_ring.at_slot(next_it % 2);
+            const auto s_next = s_ring.at_slot(next_it % 2);
+            const int hk = hv / (HV / H);
+            /// kc[i,d] = kn[c[i],hk,d]
+            const f16* kc_source = kn + (int64_t(next_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
+            if (next_len == C) {
+                LOOM_UNROLL
+                for (int pass = 0; pass < 4; ++pass) {
+                    const int i = 16 * pass + thread / 8;
+                    const int d = 8 * (thread % 8);
+                    cp_async_16(kc_next.at(i, d), kc_source + pass * (16 * (H * K)));
+                }
+            } else {
+                LOOM_UNROLL
+                for (int pass = 0; pass < 4; ++pass) {
+                    const int i = 16 * pass + thread / 8;
+                    const int d = 8 * (thread % 8);
+                    cp_async_16(kc_next.at(i, d), kc_source + pass * (16 * (H * K)), i < next_len);
+                }
+            }
+            /// vc[i,e] = v[c[i],hv,vb[e]]
+            const f16* vc_source = v + next_start * v_stride0 + hv * v_stride1 + VB * vb + thread / 8 * v_stride0
+                + 8 * (thread % 8);
+            if (next_len == C) {
+                LOOM_UNROLL
+                for (int pass = 0; pass < 4; ++pass) {
+                    const int i = 16 * pass + thread / 8;
+                    const int e = 8 * (thread % 8);
+                    cp_async_16(vc_next.at(i, e), vc_source + pass * (16 * v_stride0));
+                }
+            } else {
+                LOOM_UNROLL
+                for (int pass = 0; pass < 4; ++pass) {
+                    const int i = 16 * pass + thread / 8;
+                    const int e = 8 * (thread % 8);
+                    cp_async_16(vc_next.at(i, e), vc_source + pass * (16 * v_stride0), i < next_len);
+                }
+            }
+            /// Ac[j,i] = A[c[j],hv,i]
+            const f16* Ac_source = A + (int64_t(next_start) * HV + hv) * C + thread / 8 * (HV * C) + 8 * (thread % 8);
+            if (next_len == C) {
+                LOOM_UNROLL
+                for (int pass = 0; pass < 4; ++pass) {
+                    const int j = 16 * pass + thread / 8;
+                    const int i = 8 * (thread % 8);
+                    cp_async_16(Ac_next.at(j, i), Ac_source + pass * (16 * (HV * C)));
+                }
+            } else {
+                LOOM_UNROLL
+                for (int pass = 0; pass < 4; ++pass) {
+                    const int j = 16 * pass + thread / 8;
+                    const int i = 8 * (thread % 8);
+                    cp_async_16(Ac_next.at(j, i), Ac_source + pass * (16 * (HV * C)), j < next_len);
+                }
+            }
+            /// g[i] = G[c,hv,i]
+            const float* g_source = G + ((int64_t(c_first) + next_it) * HV + hv) * C;
+            if (thread < C) {
+                const int i = thread;
+                cp_async_4(g_next.at(0, i), g_source + i);
+            }
+            /// s[i] = beta[c,hv,i]
+            const float* s_source = beta + ((int64_t(c_first) + next_it) * HV + hv) * C;
+            if (thread < C) {
+                const int i = thread;
+                cp_async_4(s_next.at(0, i), s_source + i);
+            }
+        }
+        cp_async_commit();
 
         /// Sb[e,d] = TX(S[e,d])
         uint32_t Sb[4][4];
@@ -221,81 +300,6 @@ fwd_h__c64_k64_v64_f16__r64k1(
                 x_mm[tile][pair] += x_mm_part1[tile][pair];
             }
         }
-        const int next_it = c_it + 1;
-        if (next_it < c_count) {
-            const int next_start = n_start + C * next_it;
-            const int next_len = n_len - C * next_it < C ? n_len - C * next_it : C;
-            const auto kc_next = kc_ring.at_slot(next_it % 2);
-            const auto vc_next = vc_ring.at_slot(next_it % 2);
-            const auto Ac_next = Ac_ring.at_slot(next_it % 2);
-            const auto g_next = g_ring.at_slot(next_it % 2);
-            const auto s_next = s_ring.at_slot(next_it % 2);
-            const int hk = hv / (HV / H);
-            /// kc[i,d] = kn[c[i],hk,d]
-            const f16* kc_source = kn + (int64_t(next_start) * H + hk) * K;
-            if (next_len == C) {
-                LOOM_UNROLL
-                for (int pass = 0; pass < 4; ++pass) {
-                    const int i = 16 * pass + thread / 8;
-                    const int d = 8 * (thread % 8);
-                    cp_async_16(kc_next.at(i, d), kc_source + i * (H * K) + d);
-                }
-            } else {
-                LOOM_UNROLL
-                for (int pass = 0; pass < 4; ++pass) {
-                    const int i = 16 * pass + thread / 8;
-                    const int d = 8 * (thread % 8);
-                    cp_async_16(kc_next.at(i, d), kc_source + i * (H * K) + d, i < next_len);
-                }
-            }
-            /// vc[i,e] = v[c[i],hv,vb[e]]
-            const f16* vc_source = v + next_start * v_stride0 + hv * v_stride1 + VB * vb;
-            if (next_len == C) {
-                LOOM_UNROLL
-                for (int pass = 0; pass < 4; ++pass) {
-                    const int i = 16 * pass + thread / 8;
-                    const int e = 8 * (thread % 8);
-                    cp_async_16(vc_next.at(i, e), vc_source + i * v_stride0 + e);
-                }
-            } else {
-                LOOM_UNROLL
-                for (int pass = 0; pass < 4; ++pass) {
-                    const int i = 16 * pass + thread / 8;
-                    const int e = 8 * (thread % 8);
-                    cp_async_16(vc_next.at(i, e), vc_source + i * v_stride0 + e, i < next_len);
-                }
-            }
-            /// Ac[j,i] = A[c[j],hv,i]
-            const f16* Ac_source = A + (int64_t(next_start) * HV + hv) * C;
-            if (next_len == C) {
-                LOOM_UNROLL
-                for (int pass = 0; pass < 4; ++pass) {
-                    const int j = 16 * pass + thread / 8;
-                    const int i = 8 * (thread % 8);
-                    cp_async_16(Ac_next.at(j, i), Ac_source + j * (HV * C) + i);
-                }
-            } else {
-                LOOM_UNROLL
-                for (int pass = 0; pass < 4; ++pass) {
-                    const int j = 16 * pass + thread / 8;
-                    const int i = 8 * (thread % 8);
-                    cp_async_16(Ac_next.at(j, i), Ac_source + j * (HV * C) + i, j < next_len);
-                }
-            }
-            /// g[i] = G[c,hv,i]
-            const float* g_source = G + ((int64_t(c_first) + next_it) * HV + hv) * C;
-            if (thread < C) {
-                const int i = thread;
-                cp_async_4(g_next.at(0, i), g_source + i);
-            }
-            /// s[i] = beta[c,hv,i]
-            const float* s_source = beta + ((int64_t(c_first) + next_it) * HV + hv) * C;
-            if (thread < C) {
-                const int i = thread;
-                cp_async_4(s_next.at(0, i), s_source + i);
-            }
-        }
-        cp_async_commit();
 
         /// h[c,hv,vb[e],d] = Sb[e,d]
         LOOM_UNROLL
@@ -392,23 +396,27 @@ fwd_h__c64_k64_v64_f16__r64k1(
         }
 
         /// h[c,hv,vb[e],d] = Sb[e,d]
-        sync_block();  // write Sb_out, v_new_tile_out -> read them
-        f16* Sb_out_target = h + (((int64_t(c_first) + c_it) * HV + hv) * V + VB * vb) * K;
+        sync_warp();  // write Sb_out, v_new_tile_out -> read them
+        f16* Sb_out_target = h + (((int64_t(c_first) + c_it) * HV + hv) * V + VB * vb) * K + (16 * slab + lane / 8) * K
+            + 8 * (lane % 8);
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
-            const int e = 16 * pass + thread / 8;
-            const int d = 8 * (thread % 8);
-            st_global(reinterpret_cast<u32x4*>(Sb_out_target + e * K + d), ld_shared<u32x4>(Sb_out.at(e, d)));
+            const int e = 16 * slab + 4 * pass + lane / 8;
+            const int d = 8 * (lane % 8);
+            st_global(reinterpret_cast<u32x4*>(Sb_out_target + pass * (4 * K)), ld_shared<u32x4>(Sb_out.at(e, d)));
         }
 
         /// v_new[c,hv,vb[e],j] = TX(vn[e,j])
-        f16* v_new_tile_out_target = v_new + (((int64_t(c_first) + c_it) * HV + hv) * V + VB * vb) * C;
+        f16* v_new_tile_out_target = v_new + (((int64_t(c_first) + c_it) * HV + hv) * V + VB * vb) * C
+            + (16 * slab + lane / 8) * C
+            + 8 * (lane % 8);
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
-            const int e = 16 * pass + thread / 8;
-            const int j = 8 * (thread % 8);
+            const int e = 16 * slab + 4 * pass + lane / 8;
+            const int j = 8 * (lane % 8);
             st_global(
-                reinterpret_cast<u32x4*>(v_new_tile_out_target + e * C + j), ld_shared<u32x4>(v_new_tile_out.at(e, j)));
+                reinterpret_cast<u32x4*>(v_new_tile_out_target + pass * (4 * C)),
+                ld_shared<u32x4>(v_new_tile_out.at(e, j)));
         }
     }
 

@@ -56,57 +56,57 @@ masked_product__c64_k64_v64_f16__base(
     const SharedTile<f16, C, V, V, 3> o_tile_out{smem + o_tile_out_offset};
 
     /// qc[i,d] = q[c[i],hk,d]
-    const f16* qc_source = q + (int64_t(c_start) * H + hk) * K;
+    const f16* qc_source = q + (int64_t(c_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
     if (c_len == C) {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
             const int i = 16 * pass + thread / 8;
             const int d = 8 * (thread % 8);
-            cp_async_16(qc.at(i, d), qc_source + i * (H * K) + d);
+            cp_async_16(qc.at(i, d), qc_source + pass * (16 * (H * K)));
         }
     } else {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
             const int i = 16 * pass + thread / 8;
             const int d = 8 * (thread % 8);
-            cp_async_16(qc.at(i, d), qc_source + i * (H * K) + d, i < c_len);
+            cp_async_16(qc.at(i, d), qc_source + pass * (16 * (H * K)), i < c_len);
         }
     }
 
     /// kc[j,d] = k[c[j],hk,d]
-    const f16* kc_source = k + (int64_t(c_start) * H + hk) * K;
+    const f16* kc_source = k + (int64_t(c_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
     if (c_len == C) {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
             const int j = 16 * pass + thread / 8;
             const int d = 8 * (thread % 8);
-            cp_async_16(kc.at(j, d), kc_source + j * (H * K) + d);
+            cp_async_16(kc.at(j, d), kc_source + pass * (16 * (H * K)));
         }
     } else {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
             const int j = 16 * pass + thread / 8;
             const int d = 8 * (thread % 8);
-            cp_async_16(kc.at(j, d), kc_source + j * (H * K) + d, j < c_len);
+            cp_async_16(kc.at(j, d), kc_source + pass * (16 * (H * K)), j < c_len);
         }
     }
     cp_async_commit();
 
     /// vc[j,e] = v[c[j],hk,e]
-    const f16* vc_source = v + (int64_t(c_start) * H + hk) * V;
+    const f16* vc_source = v + (int64_t(c_start) * H + hk) * V + thread / 8 * (H * V) + 8 * (thread % 8);
     if (c_len == C) {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
             const int j = 16 * pass + thread / 8;
             const int e = 8 * (thread % 8);
-            cp_async_16(vc.at(j, e), vc_source + j * (H * V) + e);
+            cp_async_16(vc.at(j, e), vc_source + pass * (16 * (H * V)));
         }
     } else {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
             const int j = 16 * pass + thread / 8;
             const int e = 8 * (thread % 8);
-            cp_async_16(vc.at(j, e), vc_source + j * (H * V) + e, j < c_len);
+            cp_async_16(vc.at(j, e), vc_source + pass * (16 * (H * V)), j < c_len);
         }
     }
     cp_async_commit();
@@ -174,25 +174,26 @@ masked_product__c64_k64_v64_f16__base(
     for (int step = 0; step < 4; ++step) {
         stmatrix_x4(o_tile_out.at(16 * slab + lane_row, 16 * step + lane_col), o_tile[step]);
     }
-    sync_block();  // write o_tile_out -> read o_tile_out
+    sync_warp();  // write o_tile_out -> read o_tile_out
     // o[c[i],hk,e] = o_tile_out[i,e]
-    f16* o_tile_out_target = o + (int64_t(c_start) * H + hk) * V;
+    f16* o_tile_out_target = o + (int64_t(c_start) * H + hk) * V + (16 * slab + lane / 8) * (H * V) + 8 * (lane % 8);
     if (c_len == C) {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
-            const int i = 16 * pass + thread / 8;
-            const int e = 8 * (thread % 8);
+            const int i = 16 * slab + 4 * pass + lane / 8;
+            const int e = 8 * (lane % 8);
             st_global(
-                reinterpret_cast<u32x4*>(o_tile_out_target + i * (H * V) + e), ld_shared<u32x4>(o_tile_out.at(i, e)));
+                reinterpret_cast<u32x4*>(o_tile_out_target + pass * (4 * (H * V))),
+                ld_shared<u32x4>(o_tile_out.at(i, e)));
         }
     } else {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
-            const int i = 16 * pass + thread / 8;
-            const int e = 8 * (thread % 8);
+            const int i = 16 * slab + 4 * pass + lane / 8;
+            const int e = 8 * (lane % 8);
             if (i < c_len) {
                 st_global(
-                    reinterpret_cast<u32x4*>(o_tile_out_target + i * (H * V) + e),
+                    reinterpret_cast<u32x4*>(o_tile_out_target + pass * (4 * (H * V))),
                     ld_shared<u32x4>(o_tile_out.at(i, e)));
             }
         }

@@ -143,25 +143,26 @@ matmul_rowscale__c64_in512_out256_kb64_bf16__n64(
     for (int step = 0; step < 4; ++step) {
         stmatrix_x4(out_tile_out.at(16 * slab + lane_row, 16 * step + lane_col), out_tile[step]);
     }
-    sync_block();  // write out_tile_out -> read out_tile_out
+    sync_warp();  // write out_tile_out -> read out_tile_out
     // out[c[i],ob[o]] = out_tile_out[i,o]
-    bf16* out_tile_out_target = out + int64_t(c_start) * OUT + NB * ob;
+    bf16* out_tile_out_target = out + int64_t(c_start) * OUT + NB * ob + (16 * slab + lane / 8) * OUT + 8 * (lane % 8);
     if (c_len == C) {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
-            const int i = 16 * pass + thread / 8;
-            const int o = 8 * (thread % 8);
+            const int i = 16 * slab + 4 * pass + lane / 8;
+            const int o = 8 * (lane % 8);
             st_global(
-                reinterpret_cast<u32x4*>(out_tile_out_target + i * OUT + o), ld_shared<u32x4>(out_tile_out.at(i, o)));
+                reinterpret_cast<u32x4*>(out_tile_out_target + pass * (4 * OUT)),
+                ld_shared<u32x4>(out_tile_out.at(i, o)));
         }
     } else {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
-            const int i = 16 * pass + thread / 8;
-            const int o = 8 * (thread % 8);
+            const int i = 16 * slab + 4 * pass + lane / 8;
+            const int o = 8 * (lane % 8);
             if (i < c_len) {
                 st_global(
-                    reinterpret_cast<u32x4*>(out_tile_out_target + i * OUT + o),
+                    reinterpret_cast<u32x4*>(out_tile_out_target + pass * (4 * OUT)),
                     ld_shared<u32x4>(out_tile_out.at(i, o)));
             }
         }

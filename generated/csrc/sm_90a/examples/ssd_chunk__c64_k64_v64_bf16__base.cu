@@ -92,55 +92,55 @@ ssd_chunk__c64_k64_v64_bf16__base(
         const auto bc = bc_ring.at_slot(0);
         const auto ct = ct_ring.at_slot(0);
         /// xc[i,e] = x[c[i],hv,e]
-        const bf16* xc_source = x + (int64_t(c_start) * HV + hv) * V;
+        const bf16* xc_source = x + (int64_t(c_start) * HV + hv) * V + thread / 8 * (HV * V) + 8 * (thread % 8);
         if (c_len == C) {
             LOOM_UNROLL
             for (int pass = 0; pass < 4; ++pass) {
                 const int i = 16 * pass + thread / 8;
                 const int e = 8 * (thread % 8);
-                cp_async_16(xc.at(i, e), xc_source + i * (HV * V) + e);
+                cp_async_16(xc.at(i, e), xc_source + pass * (16 * (HV * V)));
             }
         } else {
             LOOM_UNROLL
             for (int pass = 0; pass < 4; ++pass) {
                 const int i = 16 * pass + thread / 8;
                 const int e = 8 * (thread % 8);
-                cp_async_16(xc.at(i, e), xc_source + i * (HV * V) + e, i < c_len);
+                cp_async_16(xc.at(i, e), xc_source + pass * (16 * (HV * V)), i < c_len);
             }
         }
         const int hk = hv / (HV / H);
         /// bc[i,d] = b[c[i],hk,d]
-        const bf16* bc_source = b + (int64_t(c_start) * H + hk) * K;
+        const bf16* bc_source = b + (int64_t(c_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
         if (c_len == C) {
             LOOM_UNROLL
             for (int pass = 0; pass < 4; ++pass) {
                 const int i = 16 * pass + thread / 8;
                 const int d = 8 * (thread % 8);
-                cp_async_16(bc.at(i, d), bc_source + i * (H * K) + d);
+                cp_async_16(bc.at(i, d), bc_source + pass * (16 * (H * K)));
             }
         } else {
             LOOM_UNROLL
             for (int pass = 0; pass < 4; ++pass) {
                 const int i = 16 * pass + thread / 8;
                 const int d = 8 * (thread % 8);
-                cp_async_16(bc.at(i, d), bc_source + i * (H * K) + d, i < c_len);
+                cp_async_16(bc.at(i, d), bc_source + pass * (16 * (H * K)), i < c_len);
             }
         }
         /// ct[i,d] = cc[c[i],hk,d]
-        const bf16* ct_source = cc + (int64_t(c_start) * H + hk) * K;
+        const bf16* ct_source = cc + (int64_t(c_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
         if (c_len == C) {
             LOOM_UNROLL
             for (int pass = 0; pass < 4; ++pass) {
                 const int i = 16 * pass + thread / 8;
                 const int d = 8 * (thread % 8);
-                cp_async_16(ct.at(i, d), ct_source + i * (H * K) + d);
+                cp_async_16(ct.at(i, d), ct_source + pass * (16 * (H * K)));
             }
         } else {
             LOOM_UNROLL
             for (int pass = 0; pass < 4; ++pass) {
                 const int i = 16 * pass + thread / 8;
                 const int d = 8 * (thread % 8);
-                cp_async_16(ct.at(i, d), ct_source + i * (H * K) + d, i < c_len);
+                cp_async_16(ct.at(i, d), ct_source + pass * (16 * (H * K)), i < c_len);
             }
         }
     }
@@ -154,6 +154,68 @@ ssd_chunk__c64_k64_v64_bf16__base(
         const auto bc = bc_ring.at_slot(c_it % 2);
         const auto ct = ct_ring.at_slot(c_it % 2);
         cp_async_wait<0>();  // write ct, bc, xc -> read them
+        sync_block();  // write ct, bc, xc -> read them; read xc, bc -> write xc_next, bc_next
+        const int next_it = c_it + 1;
+        if (next_it < c_count) {
+            const int next_start = n_start + C * next_it;
+            const int next_len = n_len - C * next_it < C ? n_len - C * next_it : C;
+            const auto xc_next = xc_ring.at_slot(next_it % 2);
+            const auto bc_next = bc_ring.at_slot(next_it % 2);
+            const auto ct_next = ct_ring.at_slot(next_it % 2);
+            /// xc[i,e] = x[c[i],hv,e]
+            const bf16* xc_source = x + (int64_t(next_start) * HV + hv) * V + thread / 8 * (HV * V) + 8 * (thread % 8);
+            if (next_len == C) {
+                LOOM_UNROLL
+                for (int pass = 0; pass < 4; ++pass) {
+                    const int i = 16 * pass + thread / 8;
+                    const int e = 8 * (thread % 8);
+                    cp_async_16(xc_next.at(i, e), xc_source + pass * (16 * (HV * V)));
+                }
+            } else {
+                LOOM_UNROLL
+                for (int pass = 0; pass < 4; ++pass) {
+                    const int i = 16 * pass + thread / 8;
+                    const int e = 8 * (thread % 8);
+                    cp_async_16(xc_next.at(i, e), xc_source + pass * (16 * (HV * V)), i < next_len);
+                }
+            }
+            const int hk = hv / (HV / H);
+            /// bc[i,d] = b[c[i],hk,d]
+            const bf16* bc_source = b + (int64_t(next_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
+            if (next_len == C) {
+                LOOM_UNROLL
+                for (int pass = 0; pass < 4; ++pass) {
+                    const int i = 16 * pass + thread / 8;
+                    const int d = 8 * (thread % 8);
+                    cp_async_16(bc_next.at(i, d), bc_source + pass * (16 * (H * K)));
+                }
+            } else {
+                LOOM_UNROLL
+                for (int pass = 0; pass < 4; ++pass) {
+                    const int i = 16 * pass + thread / 8;
+                    const int d = 8 * (thread % 8);
+                    cp_async_16(bc_next.at(i, d), bc_source + pass * (16 * (H * K)), i < next_len);
+                }
+            }
+            /// ct[i,d] = cc[c[i],hk,d]
+            const bf16* ct_source = cc + (int64_t(next_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
+            if (next_len == C) {
+                LOOM_UNROLL
+                for (int pass = 0; pass < 4; ++pass) {
+                    const int i = 16 * pass + thread / 8;
+                    const int d = 8 * (thread % 8);
+                    cp_async_16(ct_next.at(i, d), ct_source + pass * (16 * (H * K)));
+                }
+            } else {
+                LOOM_UNROLL
+                for (int pass = 0; pass < 4; ++pass) {
+                    const int i = 16 * pass + thread / 8;
+                    const int d = 8 * (thread % 8);
+                    cp_async_16(ct_next.at(i, d), ct_source + pass * (16 * (H * K)), i < next_len);
+                }
+            }
+        }
+        cp_async_commit();
 
         /// g[i] = cumsum[i](log2e*loga[c[i],hv])
         // g_terms[i] = 1.4426950408889634*loga[c[i], hv]
@@ -163,7 +225,7 @@ ssd_chunk__c64_k64_v64_bf16__base(
                 g_terms.at(0, i),
                 1.4426950408889634f * (i < c_len ? ld_global(loga + int64_t(c_start) * HV + hv + i * HV) : 0.0f));
         }
-        sync_block();  // write g_terms, ct, bc, xc -> read them
+        sync_block();  // write g_terms -> read g_terms
         // g[i] = cumsum[i](g_terms[i])
         if (thread < C) {
             const int i = thread;
@@ -196,68 +258,8 @@ ssd_chunk__c64_k64_v64_bf16__base(
                 mma_m16n8k16_bf16(P_mm[2 * tile + 1], ct_id[step], b2[2], b2[3]);
             }
         }
-        const int next_it = c_it + 1;
-        if (next_it < c_count) {
-            const int next_start = n_start + C * next_it;
-            const int next_len = n_len - C * next_it < C ? n_len - C * next_it : C;
-            const auto xc_next = xc_ring.at_slot(next_it % 2);
-            const auto bc_next = bc_ring.at_slot(next_it % 2);
-            const auto ct_next = ct_ring.at_slot(next_it % 2);
-            /// xc[i,e] = x[c[i],hv,e]
-            const bf16* xc_source = x + (int64_t(next_start) * HV + hv) * V;
-            if (next_len == C) {
-                LOOM_UNROLL
-                for (int pass = 0; pass < 4; ++pass) {
-                    const int i = 16 * pass + thread / 8;
-                    const int e = 8 * (thread % 8);
-                    cp_async_16(xc_next.at(i, e), xc_source + i * (HV * V) + e);
-                }
-            } else {
-                LOOM_UNROLL
-                for (int pass = 0; pass < 4; ++pass) {
-                    const int i = 16 * pass + thread / 8;
-                    const int e = 8 * (thread % 8);
-                    cp_async_16(xc_next.at(i, e), xc_source + i * (HV * V) + e, i < next_len);
-                }
-            }
-            const int hk = hv / (HV / H);
-            /// bc[i,d] = b[c[i],hk,d]
-            const bf16* bc_source = b + (int64_t(next_start) * H + hk) * K;
-            if (next_len == C) {
-                LOOM_UNROLL
-                for (int pass = 0; pass < 4; ++pass) {
-                    const int i = 16 * pass + thread / 8;
-                    const int d = 8 * (thread % 8);
-                    cp_async_16(bc_next.at(i, d), bc_source + i * (H * K) + d);
-                }
-            } else {
-                LOOM_UNROLL
-                for (int pass = 0; pass < 4; ++pass) {
-                    const int i = 16 * pass + thread / 8;
-                    const int d = 8 * (thread % 8);
-                    cp_async_16(bc_next.at(i, d), bc_source + i * (H * K) + d, i < next_len);
-                }
-            }
-            /// ct[i,d] = cc[c[i],hk,d]
-            const bf16* ct_source = cc + (int64_t(next_start) * H + hk) * K;
-            if (next_len == C) {
-                LOOM_UNROLL
-                for (int pass = 0; pass < 4; ++pass) {
-                    const int i = 16 * pass + thread / 8;
-                    const int d = 8 * (thread % 8);
-                    cp_async_16(ct_next.at(i, d), ct_source + i * (H * K) + d);
-                }
-            } else {
-                LOOM_UNROLL
-                for (int pass = 0; pass < 4; ++pass) {
-                    const int i = 16 * pass + thread / 8;
-                    const int d = 8 * (thread % 8);
-                    cp_async_16(ct_next.at(i, d), ct_source + i * (H * K) + d, i < next_len);
-                }
-            }
-        }
-        cp_async_commit();
         sync_block();  // write g -> read g
+        // P[i,j] = bf16(exp2(g[i] - g[j])*P_mm[i,j] if j <= i else 0.0)
         uint32_t P[4][4];
         const float g_i[2] = {ld_shared<float>(g.at(0, row)), ld_shared<float>(g.at(0, row + 8))};
         LOOM_UNROLL
@@ -382,25 +384,26 @@ ssd_chunk__c64_k64_v64_bf16__base(
         }
 
         /// y[c[i],hv,e] = TX(inter[i,e] + P[i,j] @ xc[j,e])
-        sync_block();  // write y_tile_out -> read y_tile_out
-        bf16* y_tile_out_target = y + (int64_t(c_start) * HV + hv) * V;
+        sync_warp();  // write y_tile_out -> read y_tile_out
+        bf16* y_tile_out_target = y + (int64_t(c_start) * HV + hv) * V + (16 * slab + lane / 8) * (HV * V)
+            + 8 * (lane % 8);
         if (c_len == C) {
             LOOM_UNROLL
             for (int pass = 0; pass < 4; ++pass) {
-                const int i = 16 * pass + thread / 8;
-                const int e = 8 * (thread % 8);
+                const int i = 16 * slab + 4 * pass + lane / 8;
+                const int e = 8 * (lane % 8);
                 st_global(
-                    reinterpret_cast<u32x4*>(y_tile_out_target + i * (HV * V) + e),
+                    reinterpret_cast<u32x4*>(y_tile_out_target + pass * (4 * (HV * V))),
                     ld_shared<u32x4>(y_tile_out.at(i, e)));
             }
         } else {
             LOOM_UNROLL
             for (int pass = 0; pass < 4; ++pass) {
-                const int i = 16 * pass + thread / 8;
-                const int e = 8 * (thread % 8);
+                const int i = 16 * slab + 4 * pass + lane / 8;
+                const int e = 8 * (lane % 8);
                 if (i < c_len) {
                     st_global(
-                        reinterpret_cast<u32x4*>(y_tile_out_target + i * (HV * V) + e),
+                        reinterpret_cast<u32x4*>(y_tile_out_target + pass * (4 * (HV * V))),
                         ld_shared<u32x4>(y_tile_out.at(i, e)));
                 }
             }

@@ -65,38 +65,38 @@ fwd_o__c64_k128_v128_f16__base(
 
     const int hk = hv / (HV / H);
     /// qc[i,d] = qn[c[i],hk,d]
-    const f16* qc_source = qn + (int64_t(c_start) * H + hk) * K;
+    const f16* qc_source = qn + (int64_t(c_start) * H + hk) * K + thread / 16 * (H * K) + 8 * (thread % 16);
     if (c_len == C) {
         LOOM_UNROLL
         for (int pass = 0; pass < 8; ++pass) {
             const int i = 8 * pass + thread / 16;
             const int d = 8 * (thread % 16);
-            cp_async_16(qc.at(i, d), qc_source + i * (H * K) + d);
+            cp_async_16(qc.at(i, d), qc_source + pass * (8 * (H * K)));
         }
     } else {
         LOOM_UNROLL
         for (int pass = 0; pass < 8; ++pass) {
             const int i = 8 * pass + thread / 16;
             const int d = 8 * (thread % 16);
-            cp_async_16(qc.at(i, d), qc_source + i * (H * K) + d, i < c_len);
+            cp_async_16(qc.at(i, d), qc_source + pass * (8 * (H * K)), i < c_len);
         }
     }
 
     /// kc[j,d] = kn[c[j],hk,d]
-    const f16* kc_source = kn + (int64_t(c_start) * H + hk) * K;
+    const f16* kc_source = kn + (int64_t(c_start) * H + hk) * K + thread / 16 * (H * K) + 8 * (thread % 16);
     if (c_len == C) {
         LOOM_UNROLL
         for (int pass = 0; pass < 8; ++pass) {
             const int j = 8 * pass + thread / 16;
             const int d = 8 * (thread % 16);
-            cp_async_16(kc.at(j, d), kc_source + j * (H * K) + d);
+            cp_async_16(kc.at(j, d), kc_source + pass * (8 * (H * K)));
         }
     } else {
         LOOM_UNROLL
         for (int pass = 0; pass < 8; ++pass) {
             const int j = 8 * pass + thread / 16;
             const int d = 8 * (thread % 16);
-            cp_async_16(kc.at(j, d), kc_source + j * (H * K) + d, j < c_len);
+            cp_async_16(kc.at(j, d), kc_source + pass * (8 * (H * K)), j < c_len);
         }
     }
 
@@ -109,22 +109,22 @@ fwd_o__c64_k128_v128_f16__base(
     cp_async_commit();
 
     /// hc[e,d] = h[c,hv,e,d]
-    const f16* hc_source = h + (int64_t(c) * HV + hv) * V * K;
+    const f16* hc_source = h + (int64_t(c) * HV + hv) * V * K + thread / 16 * K + 8 * (thread % 16);
     LOOM_UNROLL
     for (int pass = 0; pass < 16; ++pass) {
         const int e = 8 * pass + thread / 16;
         const int d = 8 * (thread % 16);
-        cp_async_16(hc.at(e, d), hc_source + e * K + d);
+        cp_async_16(hc.at(e, d), hc_source + pass * (8 * K));
     }
     cp_async_commit();
 
     /// vn[e,j] = v_new[c,hv,e,j]
-    const f16* vn_source = v_new + (int64_t(c) * HV + hv) * V * C;
+    const f16* vn_source = v_new + (int64_t(c) * HV + hv) * V * C + thread / 8 * C + 8 * (thread % 8);
     LOOM_UNROLL
     for (int pass = 0; pass < 8; ++pass) {
         const int e = 16 * pass + thread / 8;
         const int j = 8 * (thread % 8);
-        cp_async_16(vn.at(e, j), vn_source + e * C + j);
+        cp_async_16(vn.at(e, j), vn_source + pass * (16 * C));
     }
     cp_async_commit();
 
@@ -223,25 +223,27 @@ fwd_o__c64_k128_v128_f16__base(
     for (int step = 0; step < 8; ++step) {
         stmatrix_x4(o_tile_out.at(16 * slab + lane_row, 16 * step + lane_col), o_tile[step]);
     }
-    sync_block();  // write o_tile_out -> read o_tile_out
+    sync_warp();  // write o_tile_out -> read o_tile_out
     // o[c[i],hv,e] = o_tile_out[i,e]
-    f16* o_tile_out_target = o + (int64_t(c_start) * HV + hv) * V;
+    f16* o_tile_out_target = o + (int64_t(c_start) * HV + hv) * V + (16 * slab + lane / 16) * (HV * V)
+        + 8 * (lane % 16);
     if (c_len == C) {
         LOOM_UNROLL
         for (int pass = 0; pass < 8; ++pass) {
-            const int i = 8 * pass + thread / 16;
-            const int e = 8 * (thread % 16);
+            const int i = 16 * slab + 2 * pass + lane / 16;
+            const int e = 8 * (lane % 16);
             st_global(
-                reinterpret_cast<u32x4*>(o_tile_out_target + i * (HV * V) + e), ld_shared<u32x4>(o_tile_out.at(i, e)));
+                reinterpret_cast<u32x4*>(o_tile_out_target + pass * (2 * (HV * V))),
+                ld_shared<u32x4>(o_tile_out.at(i, e)));
         }
     } else {
         LOOM_UNROLL
         for (int pass = 0; pass < 8; ++pass) {
-            const int i = 8 * pass + thread / 16;
-            const int e = 8 * (thread % 16);
+            const int i = 16 * slab + 2 * pass + lane / 16;
+            const int e = 8 * (lane % 16);
             if (i < c_len) {
                 st_global(
-                    reinterpret_cast<u32x4*>(o_tile_out_target + i * (HV * V) + e),
+                    reinterpret_cast<u32x4*>(o_tile_out_target + pass * (2 * (HV * V))),
                     ld_shared<u32x4>(o_tile_out.at(i, e)));
             }
         }

@@ -64,20 +64,20 @@ wy__c64_k64_bf16__base(
 
     const int hk = hv / (HV / H);
     /// kc[i,d] = kn[c[i],hk,d]
-    const bf16* kc_source = kn + (int64_t(c_start) * H + hk) * K;
+    const bf16* kc_source = kn + (int64_t(c_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
     if (c_len == C) {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
             const int i = 16 * pass + thread / 8;
             const int d = 8 * (thread % 8);
-            cp_async_16(kc.at(i, d), kc_source + i * (H * K) + d);
+            cp_async_16(kc.at(i, d), kc_source + pass * (16 * (H * K)));
         }
     } else {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
             const int i = 16 * pass + thread / 8;
             const int d = 8 * (thread % 8);
-            cp_async_16(kc.at(i, d), kc_source + i * (H * K) + d, i < c_len);
+            cp_async_16(kc.at(i, d), kc_source + pass * (16 * (H * K)), i < c_len);
         }
     }
     cp_async_commit();
@@ -381,13 +381,14 @@ wy__c64_k64_bf16__base(
     stmatrix_x4_trans(A_tile.at(48 + pair_row, 16 * slab + pair_col), A_tile3[0]);
     sync_block();  // write A_tile -> read A_tile
     // A[c[i],hv,j] = A_tile[i,j]
-    bf16* A_tile_target = A + (int64_t(c_start) * HV + hv) * C;
+    bf16* A_tile_target = A + (int64_t(c_start) * HV + hv) * C + thread / 8 * (HV * C) + 8 * (thread % 8);
     if (c_len == C) {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
             const int i = 16 * pass + thread / 8;
             const int j = 8 * (thread % 8);
-            st_global(reinterpret_cast<u32x4*>(A_tile_target + i * (HV * C) + j), ld_shared<u32x4>(A_tile.at(i, j)));
+            st_global(
+                reinterpret_cast<u32x4*>(A_tile_target + pass * (16 * (HV * C))), ld_shared<u32x4>(A_tile.at(i, j)));
         }
     } else {
         LOOM_UNROLL
@@ -396,7 +397,8 @@ wy__c64_k64_bf16__base(
             const int j = 8 * (thread % 8);
             if (i < c_len) {
                 st_global(
-                    reinterpret_cast<u32x4*>(A_tile_target + i * (HV * C) + j), ld_shared<u32x4>(A_tile.at(i, j)));
+                    reinterpret_cast<u32x4*>(A_tile_target + pass * (16 * (HV * C))),
+                    ld_shared<u32x4>(A_tile.at(i, j)));
             }
         }
     }

@@ -67,20 +67,20 @@ wy_recompute__c64_k64_v64_f16__base(
     const SharedTile<f16, C, K, K, 3> w_tile_out{smem + w_tile_out_offset};
 
     /// vc[j,e] = v[c[j],hv,e]
-    const f16* vc_source = v + c_start * v_stride0 + hv * v_stride1;
+    const f16* vc_source = v + c_start * v_stride0 + hv * v_stride1 + thread / 8 * v_stride0 + 8 * (thread % 8);
     if (c_len == C) {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
             const int j = 16 * pass + thread / 8;
             const int e = 8 * (thread % 8);
-            cp_async_16(vc.at(j, e), vc_source + j * v_stride0 + e);
+            cp_async_16(vc.at(j, e), vc_source + pass * (16 * v_stride0));
         }
     } else {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
             const int j = 16 * pass + thread / 8;
             const int e = 8 * (thread % 8);
-            cp_async_16(vc.at(j, e), vc_source + j * v_stride0 + e, j < c_len);
+            cp_async_16(vc.at(j, e), vc_source + pass * (16 * v_stride0), j < c_len);
         }
     }
 
@@ -92,40 +92,40 @@ wy_recompute__c64_k64_v64_f16__base(
     }
 
     /// Ac[i,j] = A[c[i],hv,j]
-    const f16* Ac_source = A + (int64_t(c_start) * HV + hv) * C;
+    const f16* Ac_source = A + (int64_t(c_start) * HV + hv) * C + thread / 8 * (HV * C) + 8 * (thread % 8);
     if (c_len == C) {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
             const int i = 16 * pass + thread / 8;
             const int j = 8 * (thread % 8);
-            cp_async_16(Ac.at(i, j), Ac_source + i * (HV * C) + j);
+            cp_async_16(Ac.at(i, j), Ac_source + pass * (16 * (HV * C)));
         }
     } else {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
             const int i = 16 * pass + thread / 8;
             const int j = 8 * (thread % 8);
-            cp_async_16(Ac.at(i, j), Ac_source + i * (HV * C) + j, i < c_len);
+            cp_async_16(Ac.at(i, j), Ac_source + pass * (16 * (HV * C)), i < c_len);
         }
     }
     cp_async_commit();
     const int hk = hv / (HV / H);
 
     /// kc[j,d] = kn[c[j],hk,d]
-    const f16* kc_source = kn + (int64_t(c_start) * H + hk) * K;
+    const f16* kc_source = kn + (int64_t(c_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
     if (c_len == C) {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
             const int j = 16 * pass + thread / 8;
             const int d = 8 * (thread % 8);
-            cp_async_16(kc.at(j, d), kc_source + j * (H * K) + d);
+            cp_async_16(kc.at(j, d), kc_source + pass * (16 * (H * K)));
         }
     } else {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
             const int j = 16 * pass + thread / 8;
             const int d = 8 * (thread % 8);
-            cp_async_16(kc.at(j, d), kc_source + j * (H * K) + d, j < c_len);
+            cp_async_16(kc.at(j, d), kc_source + pass * (16 * (H * K)), j < c_len);
         }
     }
 
@@ -188,25 +188,26 @@ wy_recompute__c64_k64_v64_f16__base(
     for (int step = 0; step < 4; ++step) {
         stmatrix_x4(u_tile_out.at(16 * slab + lane_row, 16 * step + lane_col), u_tile[step]);
     }
-    sync_block();  // write u_tile_out -> read u_tile_out
+    sync_warp();  // write u_tile_out -> read u_tile_out
     // u[c[i],hv,e] = u_tile_out[i,e]
-    f16* u_tile_out_target = u + (int64_t(c_start) * HV + hv) * V;
+    f16* u_tile_out_target = u + (int64_t(c_start) * HV + hv) * V + (16 * slab + lane / 8) * (HV * V) + 8 * (lane % 8);
     if (c_len == C) {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
-            const int i = 16 * pass + thread / 8;
-            const int e = 8 * (thread % 8);
+            const int i = 16 * slab + 4 * pass + lane / 8;
+            const int e = 8 * (lane % 8);
             st_global(
-                reinterpret_cast<u32x4*>(u_tile_out_target + i * (HV * V) + e), ld_shared<u32x4>(u_tile_out.at(i, e)));
+                reinterpret_cast<u32x4*>(u_tile_out_target + pass * (4 * (HV * V))),
+                ld_shared<u32x4>(u_tile_out.at(i, e)));
         }
     } else {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
-            const int i = 16 * pass + thread / 8;
-            const int e = 8 * (thread % 8);
+            const int i = 16 * slab + 4 * pass + lane / 8;
+            const int e = 8 * (lane % 8);
             if (i < c_len) {
                 st_global(
-                    reinterpret_cast<u32x4*>(u_tile_out_target + i * (HV * V) + e),
+                    reinterpret_cast<u32x4*>(u_tile_out_target + pass * (4 * (HV * V))),
                     ld_shared<u32x4>(u_tile_out.at(i, e)));
             }
         }
@@ -214,7 +215,7 @@ wy_recompute__c64_k64_v64_f16__base(
 
     /// w[c[i],hv,d] = TX(Ac[i,j] @ TX(s[j]*exp2(g[j])*kc[j,d]))
     cp_async_wait<0>();  // write kc, g -> read them
-    sync_block();  // write kc, g -> read them
+    sync_block();  // write kc, g -> read them; read u_tile_out -> write w_rhs
     // w_rhs[j,d] = f16(s[j]*exp2(g[j])*f32(kc[j,d]))
     LOOM_UNROLL
     for (int pass = 0; pass < 4; ++pass) {
@@ -258,25 +259,26 @@ wy_recompute__c64_k64_v64_f16__base(
     for (int step = 0; step < 4; ++step) {
         stmatrix_x4(w_tile_out.at(16 * slab + lane_row, 16 * step + lane_col), w_tile[step]);
     }
-    sync_block();  // write w_tile_out -> read w_tile_out
+    sync_warp();  // write w_tile_out -> read w_tile_out
     // w[c[i],hv,d] = w_tile_out[i,d]
-    f16* w_tile_out_target = w + (int64_t(c_start) * HV + hv) * K;
+    f16* w_tile_out_target = w + (int64_t(c_start) * HV + hv) * K + (16 * slab + lane / 8) * (HV * K) + 8 * (lane % 8);
     if (c_len == C) {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
-            const int i = 16 * pass + thread / 8;
-            const int d = 8 * (thread % 8);
+            const int i = 16 * slab + 4 * pass + lane / 8;
+            const int d = 8 * (lane % 8);
             st_global(
-                reinterpret_cast<u32x4*>(w_tile_out_target + i * (HV * K) + d), ld_shared<u32x4>(w_tile_out.at(i, d)));
+                reinterpret_cast<u32x4*>(w_tile_out_target + pass * (4 * (HV * K))),
+                ld_shared<u32x4>(w_tile_out.at(i, d)));
         }
     } else {
         LOOM_UNROLL
         for (int pass = 0; pass < 4; ++pass) {
-            const int i = 16 * pass + thread / 8;
-            const int d = 8 * (thread % 8);
+            const int i = 16 * slab + 4 * pass + lane / 8;
+            const int d = 8 * (lane % 8);
             if (i < c_len) {
                 st_global(
-                    reinterpret_cast<u32x4*>(w_tile_out_target + i * (HV * K) + d),
+                    reinterpret_cast<u32x4*>(w_tile_out_target + pass * (4 * (HV * K))),
                     ld_shared<u32x4>(w_tile_out.at(i, d)));
             }
         }
