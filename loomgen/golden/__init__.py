@@ -3,7 +3,7 @@
 from loomgen.golden.chunk import chunk_gated_delta_rule
 from loomgen.golden.layout import Chunk, chunks, l2_normalise
 from loomgen.golden.recurrence import recurrent_gated_delta_rule
-from loomgen.golden.stages import CHUNK, Prepared, Scanned, Transform, fwd_h, fwd_o, prep, wy
+from loomgen.golden.stages import CHUNK, Prepared, Scanned, Transform, fwd_h, fwd_o, prep, wy, wy_recompute
 
 __all__ = [
     "CHUNK",
@@ -19,4 +19,5 @@ __all__ = [
     "prep",
     "recurrent_gated_delta_rule",
     "wy",
+    "wy_recompute",
 ]

@@ -33,9 +33,9 @@ def chunk_gated_delta_rule(
         scale=scale, initial_state=initial_state, cu_seqlens=cu_seqlens, state_v_first=state_v_first, dtype=dtype,
     )  # fmt: skip
     bounds = inputs.bounds
-    prepared = prep(inputs.q, inputs.k, inputs.g, bounds, normalise=use_qk_l2norm, chunk=chunk)
-    transform = wy(prepared.kn, inputs.v, prepared.G, inputs.beta, bounds, chunk=chunk)
-    scanned = fwd_h(prepared.kn, transform.w, transform.u, prepared.G, inputs.state, bounds, chunk=chunk)
-    o = fwd_o(prepared.qn, prepared.kn, scanned.v_new, scanned.h, prepared.G, bounds, scale=inputs.scale, chunk=chunk)
+    prepared = prep(inputs.q, inputs.k, inputs.g, inputs.beta, bounds, normalise=use_qk_l2norm, chunk=chunk)
+    inverse = wy(prepared.kn, prepared.G, prepared.beta, bounds)
+    scanned = fwd_h(prepared.kn, inputs.v, inverse, prepared.G, prepared.beta, inputs.state, bounds)
+    o = fwd_o(prepared.qn, prepared.kn, scanned.v_new, scanned.h, prepared.G, bounds, scale=inputs.scale)
     final = scanned.final_state
     return inputs.output([o]), final if state_v_first else final.transpose(-1, -2)

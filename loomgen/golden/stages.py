@@ -1,20 +1,20 @@
 """The chunk form, stage by stage: what each stage of the compiled forward is to produce, without its rounding.
 
 Tokens are packed and ragged: ``cu_seqlens`` [N + 1] gives the sequences, empty ones included, and token tensors are
-[T, heads, D]. A chunk holds at most ``chunk`` tokens of one sequence; chunks are numbered in token order. States are
-[V, K]. Rows of slack tokens come back as zeros. Results have the dtype of the inputs; autograd differentiates them.
+[T, heads, D]. A chunk holds at most C tokens of one sequence; chunks are numbered in token order. States are [V, K].
+Rows of slack tokens come back as zeros. Results have the dtype of the inputs; autograd differentiates them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from loomgen.golden.layout import chunks, join, l2_normalise, per_value_head, sequence_bounds
+from loomgen.golden.layout import Chunk, chunks, join, l2_normalise, per_value_head, sequence_bounds
 
 CHUNK = 64
 """Tokens in a chunk, unless a call says otherwise."""
@@ -26,23 +26,27 @@ Offsets = Tensor | Sequence[int]
 
 
 class Prepared(NamedTuple):
-    """``qn``, ``kn`` [T, H, K]; ``G`` [T, HV], the running sum of the clamped log2 gates within the chunk."""
+    """``qn``, ``kn`` [T, H, K]; by chunk, [NC, HV, C], ``G``, the running sums of the clamped log2 gates, and ``beta``.
+
+    Past a short chunk's end its last sum is repeated and ``beta`` is 0.
+    """
 
     qn: Tensor
     kn: Tensor
     G: Tensor
+    beta: Tensor
 
 
 class Transform(NamedTuple):
-    """``A`` [T, HV, C], row i of a chunk's (I + L)^-1 at token i; ``w`` [T, HV, K]; ``u`` [T, HV, V]."""
+    """The WY representation: ``w`` [T, HV, K]; ``u`` [T, HV, V]."""
 
-    A: Tensor
     w: Tensor
     u: Tensor
 
 
 class Scanned(NamedTuple):
-    """``h`` [NC, HV, V, K], the state entering each chunk; ``v_new`` [T, HV, V]; ``final_state`` [N, HV, V, K]."""
+    """``h`` [NC, HV, V, K], the state entering each chunk; ``v_new`` [NC, HV, V, C], 0 past a short chunk's end;
+    ``final_state`` [N, HV, V, K]."""
 
     h: Tensor
     v_new: Tensor
@@ -50,92 +54,121 @@ class Scanned(NamedTuple):
 
 
 def prep(
-    q: Tensor, k: Tensor, g: Tensor, cu_seqlens: Offsets, *, normalise: bool = True, chunk: int = CHUNK
+    q: Tensor,
+    k: Tensor,
+    g: Tensor,
+    beta: Tensor,
+    cu_seqlens: Offsets,
+    *,
+    normalise: bool = True,
+    chunk: int = CHUNK,
 ) -> Prepared:
-    """``q``, ``k`` [T, H, K], normalised on request, and the running sums of the natural log gates ``g`` [T, HV]."""
+    """``q``, ``k`` [T, H, K], normalised on request; the natural log gates ``g`` and ``beta`` [T, HV] by chunk."""
     bounds = sequence_bounds(cu_seqlens, g.shape[0])
     log2_gates = (g * math.log2(math.e)).clamp(min=LOWEST_LOG2_GATE)
-    sums = [log2_gates[c.tokens].cumsum(0) for c in chunks(bounds, chunk)]
+    sums, steps = [], []
+    for c in chunks(bounds, chunk):
+        within = log2_gates[c.tokens].cumsum(0).T
+        sums.append(torch.cat([within, within[:, -1:].expand(-1, chunk - within.shape[-1])], dim=-1)[None])
+        steps.append(_padded(beta[c.tokens].T, chunk)[None])
     qn, kn = (join([l2_normalise(x[: bounds[-1]]) if normalise else x[: bounds[-1]]], x.shape, x.dtype) for x in (q, k))
-    return Prepared(qn, kn, join(sums, g.shape, g.dtype))
+    shape = (len(sums), g.shape[1], chunk)
+    return Prepared(qn, kn, join(sums, shape, g.dtype), join(steps, shape, beta.dtype))
 
 
-def wy(kn: Tensor, v: Tensor, G: Tensor, beta: Tensor, cu_seqlens: Offsets, *, chunk: int = CHUNK) -> Transform:
-    """A = (I + L)^-1 with L_ij = beta_i 2^(G_i - G_j) k_i.k_j for j < i; w = A (beta 2^G k); u = A (beta v).
+def wy(kn: Tensor, G: Tensor, beta: Tensor, cu_seqlens: Offsets) -> Tensor:
+    """A = (I + L)^-1 with L_ij = beta_i 2^(G_i - G_j) k_i.k_j for j < i: [T, HV, C], row i of a chunk at token i.
 
-    ``kn`` [T, H, K]; ``v`` [T, HV, V]; ``G``, ``beta`` [T, HV].
+    ``kn`` [T, H, K]; ``G``, ``beta`` [NC, HV, C].
     """
-    keys = per_value_head(kn, v.shape[1])
-    inverses, ws, us = [], [], []
-    for c in chunks(sequence_bounds(cu_seqlens, v.shape[0]), chunk):
-        kc, vc = _swap(keys[c.tokens]), _swap(v[c.tokens])
-        gates, steps = G[c.tokens].T, beta[c.tokens].T[:, :, None]
-        lower = (steps * _decays(gates) * (kc @ kc.mT)).tril(-1)
+    n_value_heads, chunk = G.shape[1:]
+    keys = per_value_head(kn, n_value_heads)
+    inverses = []
+    for c, gates, steps in _with_gates(G, beta, sequence_bounds(cu_seqlens, kn.shape[0])):
+        kc = _swap(keys[c.tokens])
+        lower = (steps[:, :, None] * _decays(gates) * (kc @ kc.mT)).tril(-1)
         identity = torch.eye(lower.shape[-1], dtype=lower.dtype)
         inverse = torch.linalg.solve_triangular(identity + lower, identity.expand_as(lower), upper=False)
-        ws.append(_swap(inverse @ (steps * torch.exp2(gates)[:, :, None] * kc)))
-        us.append(_swap(inverse @ (steps * vc)))
-        padding = chunk - lower.shape[-1]
-        inverses.append(_swap(torch.nn.functional.pad(inverse, (0, padding))))
-    return Transform(
-        A=join(inverses, (*v.shape[:2], chunk), v.dtype),
-        w=join(ws, (*v.shape[:2], kn.shape[-1]), v.dtype),
-        u=join(us, v.shape, v.dtype),
-    )
+        inverses.append(_swap(_padded(inverse, chunk)))
+    return join(inverses, (kn.shape[0], n_value_heads, chunk), kn.dtype)
+
+
+def wy_recompute(kn: Tensor, v: Tensor, G: Tensor, beta: Tensor, A: Tensor, cu_seqlens: Offsets) -> Transform:
+    """w = A (beta 2^G k); u = A (beta v). ``v`` [T, HV, V]; ``A`` as :func:`wy` returns it, the others as it takes."""
+    keys = per_value_head(kn, v.shape[1])
+    ws, us = [], []
+    for c, gates, steps in _with_gates(G, beta, sequence_bounds(cu_seqlens, v.shape[0])):
+        inverse = _inverse(A, c)
+        ws.append(_swap(inverse @ ((steps * torch.exp2(gates))[:, :, None] * _swap(keys[c.tokens]))))
+        us.append(_swap(inverse @ (steps[:, :, None] * _swap(v[c.tokens]))))
+    return Transform(w=join(ws, (*v.shape[:2], kn.shape[-1]), v.dtype), u=join(us, v.shape, v.dtype))
 
 
 def fwd_h(
-    kn: Tensor, w: Tensor, u: Tensor, G: Tensor, h0: Tensor | None, cu_seqlens: Offsets, *, chunk: int = CHUNK
+    kn: Tensor, v: Tensor, A: Tensor, G: Tensor, beta: Tensor, h0: Tensor | None, cu_seqlens: Offsets
 ) -> Scanned:
-    """The scan over each sequence's chunks: n = u - w S^T; S <- 2^(G_C) S + sum_i 2^(G_C - G_i) n_i k_i^T.
+    """The scan over each sequence's chunks: x = beta (v - 2^G S k); n = A x; S <- 2^(G_C) S + sum_i 2^(G_C - G_i) n_i k_i^T.
 
-    ``kn`` [T, H, K]; ``w`` [T, HV, K]; ``u`` [T, HV, V]; ``G`` [T, HV]; ``h0`` [N, HV, V, K] or None for zeros.
+    ``kn`` [T, H, K]; ``v`` [T, HV, V]; ``A`` [T, HV, C]; ``G``, ``beta`` [NC, HV, C]; ``h0`` [N, HV, V, K] or None for
+    zeros.
     """
-    bounds = sequence_bounds(cu_seqlens, u.shape[0])
-    state_shape = (u.shape[1], u.shape[2], kn.shape[2])
-    keys = per_value_head(kn, u.shape[1])
-    start = torch.zeros(len(bounds) - 1, *state_shape, dtype=u.dtype) if h0 is None else h0
+    bounds = sequence_bounds(cu_seqlens, v.shape[0])
+    state_shape = (v.shape[1], v.shape[2], kn.shape[2])
+    keys = per_value_head(kn, v.shape[1])
+    start = torch.zeros(len(bounds) - 1, *state_shape, dtype=v.dtype) if h0 is None else h0
     states = list(start)
     entering, news = [], []
-    for c in chunks(bounds, chunk):
-        state, gates = states[c.sequence], G[c.tokens].T
+    for c, gates, steps in _with_gates(G, beta, bounds):
+        state, kc = states[c.sequence], _swap(keys[c.tokens])
         entering.append(state[None])
-        new = _swap(u[c.tokens]) - _swap(w[c.tokens]) @ state.mT
-        news.append(_swap(new))
+        alone = steps[:, :, None] * (_swap(v[c.tokens]) - torch.exp2(gates)[:, :, None] * (kc @ state.mT))
+        new = _inverse(A, c) @ alone
+        news.append(_padded(new.mT, G.shape[-1])[None])
         last = gates[:, -1:]
         weighted = torch.exp2(last - gates)[:, :, None] * new
-        states[c.sequence] = torch.exp2(last)[:, :, None] * state + weighted.mT @ _swap(keys[c.tokens])
+        states[c.sequence] = torch.exp2(last)[:, :, None] * state + weighted.mT @ kc
     return Scanned(
-        h=join(entering, (len(entering), *state_shape), u.dtype),
-        v_new=join(news, u.shape, u.dtype),
+        h=join(entering, (len(entering), *state_shape), v.dtype),
+        v_new=join(news, (len(news), *v.shape[1:], G.shape[-1]), v.dtype),
         final_state=torch.stack(states) if states else start,
     )
 
 
 def fwd_o(
-    qn: Tensor,
-    kn: Tensor,
-    v_new: Tensor,
-    h: Tensor,
-    G: Tensor,
-    cu_seqlens: Offsets,
-    *,
-    scale: float,
-    chunk: int = CHUNK,
+    qn: Tensor, kn: Tensor, v_new: Tensor, h: Tensor, G: Tensor, cu_seqlens: Offsets, *, scale: float
 ) -> Tensor:
     """o_i = scale (2^(G_i) S0 q_i + sum_{j <= i} 2^(G_i - G_j) (q_i.k_j) n_j), [T, HV, V].
 
-    ``qn``, ``kn`` [T, H, K]; ``v_new`` (n) [T, HV, V]; ``h`` (S0) [NC, HV, V, K]; ``G`` [T, HV].
+    ``qn``, ``kn`` [T, H, K]; ``v_new`` (n) [NC, HV, V, C]; ``h`` (S0) [NC, HV, V, K]; ``G`` [NC, HV, C].
     """
-    n_value_heads = v_new.shape[1]
+    n_value_heads, value_dim, chunk = v_new.shape[1:]
     queries, keys = per_value_head(qn, n_value_heads), per_value_head(kn, n_value_heads)
     outputs = []
-    for state, c in zip(h, chunks(sequence_bounds(cu_seqlens, v_new.shape[0]), chunk), strict=True):
-        qc, kc, gates = _swap(queries[c.tokens]), _swap(keys[c.tokens]), G[c.tokens].T
+    every = chunks(sequence_bounds(cu_seqlens, qn.shape[0]), chunk)
+    for c, state, new, sums in zip(every, h, v_new, G, strict=True):
+        length = c.end - c.start
+        qc, kc, gates = _swap(queries[c.tokens]), _swap(keys[c.tokens]), sums[:, :length]
         entering = torch.exp2(gates)[:, :, None] * (qc @ state.mT)
-        within = (_decays(gates) * (qc @ kc.mT)) @ _swap(v_new[c.tokens])
+        within = (_decays(gates) * (qc @ kc.mT)) @ new[:, :, :length].mT
         outputs.append(_swap(scale * (entering + within)))
-    return join(outputs, v_new.shape, v_new.dtype)
+    return join(outputs, (qn.shape[0], n_value_heads, value_dim), v_new.dtype)
+
+
+def _with_gates(G: Tensor, beta: Tensor, bounds: Sequence[int]) -> Iterator[tuple[Chunk, Tensor, Tensor]]:
+    """Each chunk with its gates' sums and steps, [HV, L] both: without what stands past its end."""
+    for c, sums, steps in zip(chunks(bounds, G.shape[-1]), G, beta, strict=True):
+        length = c.end - c.start
+        yield c, sums[:, :length], steps[:, :length]
+
+
+def _inverse(A: Tensor, c: Chunk) -> Tensor:
+    """That of chunk ``c``: [HV, L, L]."""
+    return _swap(A[c.tokens])[:, :, : c.end - c.start]
+
+
+def _padded(x: Tensor, n: int) -> Tensor:
+    """``x`` with zeros up to length ``n`` in its last axis."""
+    return torch.nn.functional.pad(x, (0, n - x.shape[-1]))
 
 
 def _decays(gates: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ TABLE_NAMES = {
 """The window tables, and the tensors of ``meta`` that are them."""
 
 RECOMPUTE = "wy_recompute"
-"""u and w again, for what keeps the inverse alone."""
+"""The WY representation, u and w, from the inverse that a forward leaves: no part of a forward."""
 
 CHUNK = 64
 HEAD_DIMS = (64, 128)
@@ -86,7 +86,7 @@ def scan_variant(shape: CallShape, multiprocessors: int = MULTIPROCESSORS) -> Sc
     """The variant of the state scan; all of them give the same bits.
 
     r32k2 puts two groups of warps on a step, which pays while its blocks have a multiprocessor each: then a step's
-    latency is what counts. r64k1 reads keys and w half as often as the others and wins once its blocks fill most of the
+    latency is what counts. r64k1 reads keys and A half as often as the others and wins once its blocks fill most of the
     GPU. r32k1 stands between them. `docs/evidence/scan_variants.h200.json` has the times.
     """
     rows = _rows(shape)
@@ -131,15 +131,15 @@ def select(registry: Registry, shape: CallShape, variant: ScanVariant | None = N
     return ForwardKernels(
         meta=None if offsets is None else _find(registry, TABLES, dims, {"offsets": offsets}),
         prep=_find(registry, "prep", dims, {"q": activation, "step": step}),
-        wy=_find(registry, "wy", dims, {"v": activation}),
-        fwd_h=_find(registry, "fwd_h", dims, {"u": activation}, variant or scan_variant(shape)),
+        wy=_find(registry, "wy", dims, {"A": activation}),
+        fwd_h=_find(registry, "fwd_h", dims, {"v": activation}, variant or scan_variant(shape)),
         fwd_o=_find(registry, "fwd_o", dims, {"o": activation}),
         slack=None if offsets is None else _find(registry, SLACK, dims, {"tail": activation}),
     )
 
 
 def select_recompute(registry: Registry, shape: CallShape) -> KernelEntry:
-    """The kernel that makes the u and w of a call of ``shape`` again from its inverse A."""
+    """The kernel that makes the u and w of a call of ``shape`` from its inverse A."""
     dims = {"C": CHUNK, "K": shape.head_dim, "V": shape.head_dim}
     return _find(registry, RECOMPUTE, dims, {"v": _NAMES[shape.activation]})
 

@@ -113,7 +113,7 @@ def make_problem(
     h0 = normal(len(seqlens), hv, head_dim, head_dim) / 4 if initial_state else None
     tables = window_tables(seqlens, CHUNK)
     cu_seqlens, scale = tables.cu_seqlens, head_dim**-0.5
-    exact = golden.prep(q.double(), k.double(), g.double(), cu_seqlens)
+    exact = golden.prep(q.double(), k.double(), g.double(), step.double(), cu_seqlens)
     given = {
         "q": q,
         "k": k,
@@ -127,7 +127,7 @@ def make_problem(
         **_given_to_meta(n_tokens, tables, formats.offsets),
         **tables.by_name(),
     }
-    expected = _expected(exact, v.double(), step.double(), None if h0 is None else h0.double(), cu_seqlens, scale)
+    expected = _expected(exact, v.double(), None if h0 is None else h0.double(), cu_seqlens, scale)
     expected |= {name: table.double() for name, table in zip(_TABLES, tables.by_name().values(), strict=True)}
     expected["tail"] = _tail(expected["o"])
     outputs = {name: (_dtype_of(name, formats), tuple(tensor.shape)) for name, tensor in expected.items()}
@@ -156,19 +156,16 @@ def _dtype_of(name: str, formats: Formats) -> torch.dtype:
 
 
 def _expected(
-    exact: golden.Prepared, v: Tensor, beta: Tensor, h0: Tensor | None, cu_seqlens: Tensor, scale: float
+    exact: golden.Prepared, v: Tensor, h0: Tensor | None, cu_seqlens: Tensor, scale: float
 ) -> dict[str, Tensor]:
-    inverse = golden.wy(exact.kn, v, exact.G, beta, cu_seqlens)
-    scan = golden.fwd_h(exact.kn, inverse.w, inverse.u, exact.G, h0, cu_seqlens)
+    gates = (exact.G, exact.beta)
+    inverse = golden.wy(exact.kn, *gates, cu_seqlens)
+    scan = golden.fwd_h(exact.kn, v, inverse, *gates, h0, cu_seqlens)
     o = golden.fwd_o(exact.qn, exact.kn, scan.v_new, scan.h, exact.G, cu_seqlens, scale=scale)
     return {
-        "qn": exact.qn,
-        "kn": exact.kn,
-        "G": exact.G,
-        "beta": beta,
-        "A": inverse.A,
-        "u": inverse.u,
-        "w": inverse.w,
+        **exact._asdict(),
+        "A": inverse,
+        **golden.wy_recompute(exact.kn, v, *gates, inverse, cu_seqlens)._asdict(),
         "h": scan.h,
         "v_new": scan.v_new,
         "ht": scan.final_state,

@@ -19,13 +19,13 @@ from loomgen.verify.problem import Formats, Inputs, Problem, make_problem, same_
 ORDER: dict[str, tuple[str, ...]] = {
     "meta": ("bounds", "seq_chunks", "starts", "lengths"),
     "prep": ("qn", "kn", "G", "beta"),
-    "wy": ("A", "u", "w"),
+    "wy": ("A",),
     "wy_recompute": ("u", "w"),
     "fwd_h": ("h", "v_new", "ht"),
     "fwd_o": ("o",),
     "slack": ("tail",),
 }
-"""Stages of the forward pass and what they write; the next ones read it by the same name."""
+"""Stages of the forward pass, and `wy_recompute`; what they write, which the next ones read by the same name."""
 
 BOUNDS = {
     "bounds": 0.0,

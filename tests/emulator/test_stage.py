@@ -49,8 +49,8 @@ def test_an_optional_output_may_be_left_out() -> None:
 def test_a_wrong_tensor_is_named_before_anything_runs() -> None:
     inputs = problem(ONE, HEADS)
     results = inputs.fresh(["h", "v_new", "ht"])
-    given = {**inputs.given, **inputs.rounded(), **results, "w": torch.zeros(20, 1, 128)}
-    with pytest.raises(ValueError, match=r"^w: torch.float32, expected a tensor of bf16$"):
+    given = {**inputs.given, **inputs.rounded(), **results, "v": torch.zeros(20, 1, 128)}
+    with pytest.raises(ValueError, match=r"^v: torch.float32, expected a tensor of bf16$"):
         compiled(STAGE).run(given)
     assert torch.isnan(results["h"]).all()
 

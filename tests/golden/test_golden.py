@@ -12,7 +12,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from loomgen.golden import Chunk, chunk_gated_delta_rule, chunks, fwd_h, fwd_o, prep, recurrent_gated_delta_rule, wy
+from loomgen.golden import (
+    Chunk,
+    chunk_gated_delta_rule,
+    chunks,
+    fwd_h,
+    fwd_o,
+    prep,
+    recurrent_gated_delta_rule,
+    wy,
+    wy_recompute,
+)
 from loomgen.golden.layout import sequence_bounds
 
 LENGTHS = (0, 15, 64, 65, 200)
@@ -142,43 +152,61 @@ def test_chunk_table() -> None:
 
 def test_prep_clamps_gates_and_normalises() -> None:
     g = torch.tensor([-1.0, -316.0, -1.0], dtype=torch.float64)[:, None] * math.log(2)
+    beta = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64)[:, None]
     q = torch.tensor([3.0, 4.0], dtype=torch.float64).expand(3, 1, 2)
-    prepared = prep(q, 2 * q, g, [0, 3], chunk=2)
-    torch.testing.assert_close(prepared.G.flatten(), torch.tensor([-1.0, -129.0, -1.0], dtype=torch.float64))
+    prepared = prep(q, 2 * q, g, beta, [0, 3], chunk=2)
+    assert prepared.G.shape == prepared.beta.shape == (2, 1, 2)
+    torch.testing.assert_close(prepared.G.flatten(), torch.tensor([-1.0, -129.0, -1.0, -1.0], dtype=torch.float64))
+    assert prepared.beta.flatten().tolist() == [0.25, 0.5, 0.75, 0.0]
     torch.testing.assert_close(prepared.qn[0, 0], torch.tensor([0.6, 0.8], dtype=torch.float64), rtol=0, atol=1e-7)
-    assert torch.equal(prep(q, q, g, [0, 3], normalise=False).kn, q)
+    assert torch.equal(prep(q, q, g, beta, [0, 3], normalise=False).kn, q)
 
 
 def test_wy_row_by_row() -> None:
     """Rows of A are those of the inverse, and stay inside their chunk."""
     case = inputs((0, 5, 9))
-    kn, v, beta = case["k"] / 4, case["v"], case["beta"]
-    prepared = prep(case["q"], kn, case["g"], case["cu_seqlens"], normalise=False, chunk=4)
-    transform = wy(kn, v, prepared.G, beta, case["cu_seqlens"], chunk=4)
-    assert transform.A.shape == (14, 4, 4)
-    for begin, end in ((0, 4), (4, 5), (5, 9), (9, 13), (13, 14)):
-        key, gate, step = kn[begin:end, 1], prepared.G[begin:end, 3], beta[begin:end, 3]
-        inverse = transform.A[begin:end, 3, : end - begin]
+    kn, v, beta, offsets = case["k"] / 4, case["v"], case["beta"], case["cu_seqlens"]
+    prepared = prep(case["q"], kn, case["g"], beta, offsets, normalise=False, chunk=4)
+    A = wy(kn, prepared.G, prepared.beta, offsets)
+    transform = wy_recompute(kn, v, prepared.G, prepared.beta, A, offsets)
+    assert A.shape == (14, 4, 4)
+    for c, (begin, end) in enumerate(((0, 4), (4, 5), (5, 9), (9, 13), (13, 14))):
+        key, gate, step = kn[begin:end, 1], prepared.G[c, 3, : end - begin], beta[begin:end, 3]
+        inverse = A[begin:end, 3, : end - begin]
         lower = (step[:, None] * torch.exp2(gate[:, None] - gate[None, :]) * (key @ key.T)).tril(-1)
         eye = torch.eye(end - begin, dtype=torch.float64)
         torch.testing.assert_close(inverse @ (eye + lower), eye, rtol=0, atol=1e-13)
-        assert not transform.A[begin:end, :, end - begin :].any()
+        assert not A[begin:end, :, end - begin :].any()
         torch.testing.assert_close(transform.u[begin:end, 3], inverse @ (step[:, None] * v[begin:end, 3]))
         weighted = (step * torch.exp2(gate))[:, None] * key
         torch.testing.assert_close(transform.w[begin:end, 3], inverse @ weighted)
 
 
+def test_the_scan_applies_the_wy_representation() -> None:
+    """n = A beta (v - 2^G S k) is u - S w, whatever state enters."""
+    case = inputs((0, 5, 9))
+    v, offsets, states = case["v"], case["cu_seqlens"], case["initial_state"].mT
+    prepared = prep(case["q"], case["k"], case["g"], case["beta"], offsets, chunk=4)
+    gates = (prepared.G, prepared.beta)
+    A = wy(prepared.kn, *gates, offsets)
+    transform = wy_recompute(prepared.kn, v, *gates, A, offsets)
+    scanned = fwd_h(prepared.kn, v, A, *gates, states, offsets)
+    for c, (begin, end) in enumerate(((0, 4), (4, 5), (5, 9), (9, 13), (13, 14))):
+        expected = transform.u[begin:end] - torch.einsum("hvk,thk->thv", scanned.h[c], transform.w[begin:end])
+        torch.testing.assert_close(scanned.v_new[c, :, :, : end - begin], expected.permute(1, 2, 0))
+        assert not scanned.v_new[c, :, :, end - begin :].any()
+
+
 def test_scan_and_output_of_one_chunk() -> None:
-    """One token a chunk: n = u - S w, S' = 2^G S + n k^T, o = scale (2^G S q + (q.k) n)."""
+    """One token a chunk: n = A beta (v - 2^G S k), S' = 2^G S + n k^T, o = scale (2^G S q + (q.k) n)."""
     rng = torch.Generator().manual_seed(3)
-    q, k, w, u, h0 = (
-        torch.randn(*s, generator=rng, dtype=torch.float64)
-        for s in ((1, 1, 2), (1, 1, 2), (1, 1, 2), (1, 1, 3), (1, 1, 3, 2))
+    q, k, v, h0 = (
+        torch.randn(*s, generator=rng, dtype=torch.float64) for s in ((1, 1, 2), (1, 1, 2), (1, 1, 3), (1, 1, 3, 2))
     )
-    G = torch.full((1, 1), -2.0, dtype=torch.float64)
-    scanned = fwd_h(k, w, u, G, h0, [0, 1])
-    new = u[0, 0] - h0[0, 0] @ w[0, 0]
-    torch.testing.assert_close(scanned.v_new[0, 0], new)
+    G, beta, A = (torch.full((1, 1, 1), x, dtype=torch.float64) for x in (-2.0, 0.5, 3.0))
+    scanned = fwd_h(k, v, A, G, beta, h0, [0, 1])
+    new = 3 * 0.5 * (v[0, 0] - h0[0, 0] @ k[0, 0] / 4)
+    torch.testing.assert_close(scanned.v_new[0, 0, :, 0], new)
     assert torch.equal(scanned.h[0], h0[0])
     torch.testing.assert_close(scanned.final_state[0, 0], h0[0, 0] / 4 + torch.outer(new, k[0, 0]))
     o = fwd_o(q, k, scanned.v_new, scanned.h, G, [0, 1], scale=3.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loomgen.ir import tile
-from loomgen.ir.tile import Carry, Expr, ForWindow, Given, If, Inverse, Merge, WindowField, WindowKind
+from loomgen.ir.tile import Carry, Expr, ForWindow, Given, If, Inverse, Merge, WindowKind
 from loomgen.ir.types import Index, Value
 from tests.interp import programs as p
 
@@ -15,16 +15,15 @@ KEY_HEAD = p.binary(p.coordinate("hv"), "//", p.binary(p.scalar("HV", p.I32), "/
 HEAD = p.coordinate("hv")
 
 KN = p.tensor("kn", "T", "H", K, dtype=p.BF16)
-GATES = p.tensor("G", "T", "HV")
-
-
-def gates(c: tile.Window) -> tile.Load:
-    """g[i] = G[c[min(i, c.last)], hv]"""
-    clamped = p.call("min", p.letter(ROW), p.field(c, WindowField.LAST))
-    return p.load(p.value("g", ROW), GATES, p.within(c, clamped), HEAD)
-
-
+GATES = p.tensor("G", "NC", "HV", C)
+STEPS = p.tensor("beta", "NC", "HV", C)
 G = p.value("g", ROW)
+S = p.value("s", ROW)
+
+
+def by_chunk(value: Value, tensor: tile.Tensor) -> tile.Load:
+    """g[i] = G[c, hv, i]"""
+    return p.load(value, tensor, p.coordinate("c"), HEAD, p.letter(ROW))
 
 
 def decay() -> Expr:
@@ -43,10 +42,10 @@ def f32(x: Expr) -> Expr:
 def fwd_o() -> tile.Program:
     c = p.window("c", WindowKind.CHUNK, C)
     qn = p.tensor("qn", "T", "H", K, dtype=p.BF16)
-    v_new = p.tensor("v_new", "T", "HV", V, dtype=p.BF16)
+    v_new = p.tensor("v_new", "NC", "HV", V, C, dtype=p.BF16)
     h = p.tensor("h", "NC", "HV", V, K, dtype=p.BF16)
     o = p.tensor("o", "T", "HV", V, dtype=p.BF16, access="out")
-    qc, kc, hc, vc = bf16("qc", ROW, D), bf16("kc", COL, D), bf16("hc", E, D), bf16("vc", COL, E)
+    qc, kc, hc, vn = bf16("qc", ROW, D), bf16("kc", COL, D), bf16("hc", E, D), bf16("vn", E, COL)
     qk, probs = p.value("P_mm", ROW, COL), bf16("P", ROW, COL)
     qh, inter, pv, result = (
         p.value("inter_mm", ROW, E),
@@ -61,13 +60,13 @@ def fwd_o() -> tile.Program:
         p.load(qc, qn, p.within(c, p.letter(ROW)), KEY_HEAD, p.letter(D)),
         p.load(kc, KN, p.within(c, p.letter(COL)), KEY_HEAD, p.letter(D)),
         p.load(hc, h, p.coordinate("c"), HEAD, p.letter(E), p.letter(D)),
-        p.load(vc, v_new, p.within(c, p.letter(COL)), HEAD, p.letter(E)),
-        gates(c),
+        p.load(vn, v_new, p.coordinate("c"), HEAD, p.letter(E), p.letter(COL)),
+        by_chunk(G, GATES),
         p.contract(qk, p.read(qc), p.read(kc), D),
         p.map_(probs, p.cast(masked, p.BF16)),
         p.contract(qh, p.read(qc), p.read(hc), D),
         p.map_(inter, p.product(p.call("exp2", p.read(G)), p.read(qh))),
-        p.contract(pv, p.read(probs), p.read(vc, COL, E), COL, seed=p.read(inter)),
+        p.contract(pv, p.read(probs), p.read(vn), COL, seed=p.read(inter)),
         p.map_(result, p.cast(total, p.BF16)),
         p.store(o, result, p.within(c, p.letter(ROW)), HEAD, p.letter(E)),
         tensors=(qn, KN, v_new, h, GATES, o),
@@ -79,41 +78,22 @@ def fwd_o() -> tile.Program:
 def wy(lower_inverse: bool = False) -> tile.Program:
     """``lower_inverse`` computes the inverse by rows in fp32, as the ordered mode has no inverse of its own."""
     c = p.window("c", WindowKind.CHUNK, C)
-    v = p.tensor("v", "T", "HV", V, dtype=p.BF16)
-    beta = p.tensor("beta", "T", "HV")
-    outs = [p.tensor(n, "T", "HV", s, dtype=p.BF16, access="out") for n, s in (("A", C), ("w", K), ("u", V))]
-    kc, vc, s = bf16("kc", ROW, D), bf16("vc", ROW, E), p.value("s", ROW)
-    kk, lower, inverse, a = (
-        p.value("L_mm", ROW, COL),
-        p.value("L", ROW, COL),
-        p.value("U", ROW, COL),
-        bf16("Ac", ROW, COL),
-    )
-    w_rhs, u_rhs = bf16("w_rhs", COL, D), bf16("u_rhs", COL, E)
-    w_mm, u_mm, w, u = p.value("w_mm", ROW, D), p.value("u_mm", ROW, E), bf16("w", ROW, D), bf16("u", ROW, E)
+    out = p.tensor("A", "T", "HV", C, dtype=p.BF16, access="out")
+    kc, a = bf16("kc", ROW, D), bf16("Ac", ROW, COL)
+    kk, lower, inverse = p.value("L_mm", ROW, COL), p.value("L", ROW, COL), p.value("U", ROW, COL)
     strict = p.binary(p.letter(COL), "<", p.letter(ROW))
-    masked = p.select(strict, p.product(p.read(s), decay(), p.read(kk)), p.const(0.0))
-    keys = p.product(p.read(s, COL), p.call("exp2", p.read(G, COL)), f32(p.read(kc, COL, D)))
+    masked = p.select(strict, p.product(p.read(S), decay(), p.read(kk)), p.const(0.0))
     tokens = p.within(c, p.letter(ROW))
     return p.program(
         p.load(kc, KN, tokens, KEY_HEAD, p.letter(D)),
-        p.load(vc, v, tokens, HEAD, p.letter(E)),
-        p.load(s, beta, tokens, HEAD),
-        gates(c),
+        by_chunk(G, GATES),
+        by_chunk(S, STEPS),
         p.contract(kk, p.read(kc), p.read(kc, COL, D), D),
         p.map_(lower, masked),
         *(_by_rows(lower, inverse) if lower_inverse else _inverse(lower, inverse)),
         p.map_(a, p.cast(p.read(inverse), p.BF16)),
-        p.map_(w_rhs, p.cast(keys, p.BF16)),
-        p.map_(u_rhs, p.cast(p.product(p.read(s, COL), f32(p.read(vc, COL, E))), p.BF16)),
-        p.contract(w_mm, p.read(a), p.read(w_rhs), COL),
-        p.contract(u_mm, p.read(a), p.read(u_rhs), COL),
-        p.map_(w, p.cast(p.read(w_mm), p.BF16)),
-        p.map_(u, p.cast(p.read(u_mm), p.BF16)),
-        p.store(outs[0], a, tokens, HEAD, p.letter(COL)),
-        p.store(outs[1], w, tokens, HEAD, p.letter(D)),
-        p.store(outs[2], u, tokens, HEAD, p.letter(E)),
-        tensors=(KN, v, GATES, beta, *outs),
+        p.store(out, a, tokens, HEAD, p.letter(COL)),
+        tensors=(KN, GATES, STEPS, out),
         grid=(p.axis("c", "NC", c), p.axis("hv", "HV")),
     )
 
@@ -141,11 +121,11 @@ def fwd_h() -> tile.Program:
     n = p.window("n", WindowKind.SEQUENCE)
     c = p.window("c", WindowKind.CHUNK, C, parent="n")
     vb = p.window("vb", WindowKind.BLOCK, VB)
-    w = p.tensor("w", "T", "HV", K, dtype=p.BF16)
-    u = p.tensor("u", "T", "HV", V, dtype=p.BF16)
+    v = p.tensor("v", "T", "HV", V, dtype=p.BF16)
+    a = p.tensor("A", "T", "HV", C, dtype=p.BF16)
     h0 = p.tensor("h0", "N", "HV", V, K, optional=True)
     h = p.tensor("h", "NC", "HV", V, K, dtype=p.BF16, access="out")
-    v_new = p.tensor("v_new", "T", "HV", V, dtype=p.BF16, access="out")
+    v_new = p.tensor("v_new", "NC", "HV", V, C, dtype=p.BF16, access="out")
     ht = p.tensor("ht", "N", "HV", V, K, access="out", optional=True)
     columns = p.within(vb, p.letter(B))
     zero, given, start = p.value("S", B, D), p.value("S_2", B, D), p.value("S_3", B, D)
@@ -162,7 +142,7 @@ def fwd_h() -> tile.Program:
     loop = ForWindow(
         window=c,
         carried=(Carry(init=start, inner=inner, update=update, result=final),),
-        body=_scan_body(c, w, u, h, v_new, columns, inner, seed, update),
+        body=_scan_body(c, v, a, h, v_new, columns, inner, seed, update),
         text="for c in chunks(n)",
         span=p.SPAN,
     )
@@ -179,15 +159,15 @@ def fwd_h() -> tile.Program:
         from_h0,
         loop,
         to_ht,
-        tensors=(KN, w, u, GATES, h0, h, v_new, ht),
+        tensors=(KN, v, a, GATES, STEPS, h0, h, v_new, ht),
         grid=(p.axis("n", "N", n), p.axis("hv", "HV"), p.axis("vb", V // VB, vb)),
     )
 
 
 def _scan_body(
     c: tile.Window,
-    w: tile.Tensor,
-    u: tile.Tensor,
+    v: tile.Tensor,
+    a: tile.Tensor,
     h: tile.Tensor,
     v_new: tile.Tensor,
     columns: tile.Coord,
@@ -195,23 +175,28 @@ def _scan_body(
     seed: Value,
     update: Value,
 ) -> tuple[tile.Stmt, ...]:
-    wc, uc, kc, sb = bf16("wc", ROW, D), bf16("uc", ROW, B), bf16("kc", ROW, D), bf16("Sb", B, D)
-    x_mm, x, xb, rhs = p.value("x_mm", B, ROW), p.value("x", B, ROW), bf16("xb", B, ROW), bf16("S_lhs", B, ROW)
+    kc, vc, ac, sb = bf16("kc", ROW, D), bf16("vc", ROW, B), bf16("Ac", COL, ROW), bf16("Sb", B, D)
+    x_mm, x, vn = p.value("x_mm", B, ROW), bf16("x", B, ROW), p.value("vn", B, COL)
+    vnb, rhs = bf16("vnb", B, COL), bf16("S_lhs", B, COL)
     tokens = p.within(c, p.letter(ROW))
     last = p.read(G, C - 1)
-    remaining = p.call("exp2", p.binary(last, "-", p.read(G)))
+    remaining = p.call("exp2", p.binary(last, "-", p.read(G, COL)))
+    decayed = p.product(p.call("exp2", p.read(G)), p.read(x_mm))
+    alone = p.product(p.read(S), p.binary(f32(p.read(vc, ROW, B)), "-", decayed))
     return (
-        p.load(wc, w, tokens, HEAD, p.letter(D)),
-        p.load(uc, u, tokens, HEAD, columns),
         p.load(kc, KN, tokens, KEY_HEAD, p.letter(D)),
-        gates(c),
+        p.load(vc, v, tokens, HEAD, columns),
+        p.load(ac, a, p.within(c, p.letter(COL)), HEAD, p.letter(ROW)),
+        by_chunk(G, GATES),
+        by_chunk(S, STEPS),
         p.map_(sb, p.cast(p.read(inner), p.BF16)),
         p.store(h, sb, p.coordinate("c"), HEAD, columns, p.letter(D)),
-        p.contract(x_mm, p.read(sb), p.read(wc), D),
-        p.map_(x, p.binary(f32(p.read(uc, ROW, B)), "-", p.read(x_mm))),
-        p.map_(xb, p.cast(p.read(x), p.BF16)),
-        p.store(v_new, xb, tokens, HEAD, columns),
+        p.contract(x_mm, p.read(sb), p.read(kc), D),
+        p.map_(x, p.cast(alone, p.BF16)),
+        p.contract(vn, p.read(x), p.read(ac), ROW),
+        p.map_(vnb, p.cast(p.read(vn), p.BF16)),
+        p.store(v_new, vnb, p.coordinate("c"), HEAD, columns, p.letter(COL)),
         p.map_(seed, p.product(p.call("exp2", last), p.read(inner))),
-        p.map_(rhs, p.cast(p.product(remaining, p.read(x)), p.BF16)),
-        p.contract(update, p.read(rhs), p.read(kc, ROW, D), ROW, seed=p.read(seed)),
+        p.map_(rhs, p.cast(p.product(remaining, p.read(vn)), p.BF16)),
+        p.contract(update, p.read(rhs), p.read(kc, COL, D), COL, seed=p.read(seed)),
     )

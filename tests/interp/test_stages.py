@@ -56,16 +56,15 @@ def batch(lengths: tuple[int, ...]) -> dict[str, Tensor]:
 def forward(lengths: tuple[int, ...], mode: Mode, dtype: torch.dtype) -> dict[str, Tensor]:
     """The three stages one after the other; intermediate and output tensors hold ``dtype``, the state at least f32."""
     inputs, bounds = batch(lengths), tables(lengths)
-    prepared = golden.prep(inputs["q"], inputs["k"], inputs["g"], bounds["cu_seqlens"])
+    prepared = golden.prep(inputs["q"], inputs["k"], inputs["g"], inputs["beta"], bounds["cu_seqlens"])
     n_tokens, n_chunks = sum(lengths), len(bounds["chunk_start"])
     shapes = {
-        "A": (n_tokens, HV, C), "w": (n_tokens, HV, K), "u": (n_tokens, HV, V), "v_new": (n_tokens, HV, V),
-        "o": (n_tokens, HV, V), "h": (n_chunks, HV, V, K), "ht": (len(lengths), HV, V, K),
+        "A": (n_tokens, HV, C), "v_new": (n_chunks, HV, V, C), "o": (n_tokens, HV, V), "h": (n_chunks, HV, V, K), "ht": (len(lengths), HV, V, K),
     }  # fmt: skip
     tensors = {name: torch.zeros(shape, dtype=dtype) for name, shape in shapes.items()}
     tensors["ht"] = tensors["ht"].to(torch.promote_types(dtype, torch.float32))
     arguments: Mapping[str, Any] = {
-        **inputs, **bounds, **tensors, "qn": prepared.qn, "kn": prepared.kn, "G": prepared.G, "scale": SCALE,
+        **inputs, **bounds, **tensors, **prepared._asdict(), "scale": SCALE,
     }  # fmt: skip
     interpret(stages.wy(lower_inverse=mode == "ordered"), arguments, mode=mode)
     interpret(stages.fwd_h(), arguments, mode=mode)
@@ -79,11 +78,12 @@ def relative_l2(actual: Tensor, exact: Tensor) -> float:
 
 def test_float64_is_the_golden_stage_by_stage() -> None:
     inputs, bounds = batch(LENGTHS), tables(LENGTHS)["cu_seqlens"]
-    prepared = golden.prep(inputs["q"], inputs["k"], inputs["g"], bounds)
-    transform = golden.wy(prepared.kn, inputs["v"], prepared.G, inputs["beta"], bounds)
-    scanned = golden.fwd_h(prepared.kn, transform.w, transform.u, prepared.G, inputs["h0"], bounds)
+    prepared = golden.prep(inputs["q"], inputs["k"], inputs["g"], inputs["beta"], bounds)
+    gates = (prepared.G, prepared.beta)
+    inverse = golden.wy(prepared.kn, *gates, bounds)
+    scanned = golden.fwd_h(prepared.kn, inputs["v"], inverse, *gates, inputs["h0"], bounds)
     o = golden.fwd_o(prepared.qn, prepared.kn, scanned.v_new, scanned.h, prepared.G, bounds, scale=SCALE)
-    expected = {**transform._asdict(), "h": scanned.h, "v_new": scanned.v_new, "ht": scanned.final_state, "o": o}
+    expected = {"A": inverse, "h": scanned.h, "v_new": scanned.v_new, "ht": scanned.final_state, "o": o}
     actual = forward(LENGTHS, "float64", torch.float64)
     assert actual.keys() == expected.keys()
     for name, exact in expected.items():
@@ -106,7 +106,7 @@ def test_the_roundings_stay_within_the_bounds(mode: Mode) -> None:
 def test_ordered_results_are_values_of_their_types() -> None:
     in_float64 = forward((70,), "ordered", torch.float64)
     in_bf16 = forward((70,), "ordered", torch.bfloat16)
-    for name in ("A", "w", "u", "h", "v_new", "o"):
+    for name in ("A", "h", "v_new", "o"):
         assert torch.equal(in_float64[name], in_bf16[name].double()), name
     assert torch.equal(in_float64["ht"], in_float64["ht"].float().double())
 
@@ -114,17 +114,15 @@ def test_ordered_results_are_values_of_their_types() -> None:
 def test_a_sequence_alone_gives_the_same_bits() -> None:
     """Position 80 of the pack, after a chunk that is not full: neither neighbours nor chunk numbers matter."""
     packed, alone = batch((15, 65, 66)), batch((15, 65, 66))
-    bounds = (0, 15, 80, 146)
     results = []
     for lengths, data in (((15, 65, 66), packed), ((66,), {n: x[80:] for n, x in alone.items() if n != "h0"})):
         table = tables(lengths)
-        prepared = golden.prep(data["q"], data["k"], data["g"], table["cu_seqlens"])
-        u = torch.zeros_like(data["v"])
-        arguments = {**data, **table, "kn": prepared.kn, "G": prepared.G, "u": u, "w": u.clone(),
-                     "A": u[..., :C].clone()}  # fmt: skip
+        prepared = golden.prep(data["q"], data["k"], data["g"], data["beta"], table["cu_seqlens"])
+        inverse = torch.zeros(*data["v"].shape[:2], C)
+        arguments = {**data, **table, **prepared._asdict(), "A": inverse}
         interpret(stages.wy(lower_inverse=True), arguments, mode="ordered")
-        results.append(u)
-    assert torch.equal(results[0][bounds[2] :], results[1])
+        results.append(inverse)
+    assert torch.equal(results[0][80:], results[1])
 
 
 def test_512_tokens_in_the_ordered_mode_take_seconds() -> None:

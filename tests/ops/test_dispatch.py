@@ -91,7 +91,7 @@ def test_names_say_the_dims_and_dtypes_that_were_asked_for() -> None:
     kernels = select(registry_of("sm_90a"), shape(head_dim=64, activation=torch.float16, step=torch.bfloat16))
     assert [entry.name for entry in kernels.in_order()] == [
         "prep__c64_k64_f16_bf16__base",
-        "wy__c64_k64_v64_f16__base",
+        "wy__c64_k64_f16__base",
         "fwd_h__c64_k64_v64_f16__r32k2",
         "fwd_o__c64_k64_v64_f16__base",
     ]
@@ -129,5 +129,5 @@ def test_a_kernel_that_the_registry_lacks_is_named() -> None:
     with pytest.raises(LoomgenError) as raised:
         select(poor, shape())
     assert str(raised.value) == (
-        "the registry of sm_90a has no kernel fwd_h r32k2 for C 64, K 128, V 128, u bf16: run `loomgen render`"
+        "the registry of sm_90a has no kernel fwd_h r32k2 for C 64, K 128, V 128, v bf16: run `loomgen render`"
     )

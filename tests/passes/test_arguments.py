@@ -14,15 +14,19 @@ def test_tensors_tables_dims_strides_and_scalars_in_this_order() -> None:
     kinds = [argument.kind for argument in POSSIBLE]
     assert kinds == sorted(kinds, key=list(ArgumentKind).index)
     names = {kind: [a.name for a in POSSIBLE if a.kind is kind] for kind in ArgumentKind}
-    assert names[ArgumentKind.TENSOR] == ["kn", "w", "u", "G", "h0", "h", "v_new", "ht"]
+    assert names[ArgumentKind.TENSOR] == ["kn", "v", "A", "G", "beta", "h0", "h", "v_new", "ht"]
     assert names[ArgumentKind.TABLE] == ["cu_seqlens", "seq_chunk_start", "chunk_start", "chunk_len"]
-    assert names[ArgumentKind.STRIDE] == [f"{tensor}_stride{dim}" for tensor in ("h0", "ht") for dim in range(4)]
+    assert names[ArgumentKind.STRIDE] == [
+        "v_stride0",
+        "v_stride1",
+        *(f"{tensor}_stride{dim}" for tensor in ("h0", "ht") for dim in range(4)),
+    ]
 
 
 def test_tensors_are_always_needed_and_the_rest_where_it_is_mentioned() -> None:
     body = (Do(call=call("f", name("HV"), name("ht_stride2"), name("cu_seqlens"))),)
     needed = [argument.name for argument in needed_arguments(POSSIBLE, body)]
-    assert needed == ["kn", "w", "u", "G", "h0", "h", "v_new", "ht", "cu_seqlens", "HV", "ht_stride2"]
+    assert needed == ["kn", "v", "A", "G", "beta", "h0", "h", "v_new", "ht", "cu_seqlens", "HV", "ht_stride2"]
 
 
 def test_what_an_argument_is() -> None:

@@ -76,7 +76,7 @@ def test_what_a_lowered_kernel_says_agrees_with_itself() -> None:
     assert whole.launch.shared_bytes == whole.layout.n_bytes
     assert whole.launch.grid == ("N", "HV", 4)
     assert [argument.name for argument in whole.arguments] == [p.name for p in whole.device.parameters]
-    assert whole.orders.keys() == {"x_mm", "S_5"}
+    assert whole.orders.keys() == {"x_mm", "vn", "S_5"}
 
 
 @pytest.mark.parametrize(

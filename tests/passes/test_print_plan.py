@@ -58,10 +58,11 @@ def test_products_exchanges_and_branches_of_the_scan() -> None:
     for line in (
         "  if given(h0):",
         "    map %S[e,d/2]:f32 = h0[n, hv, vb[e], d]",
-        "    mma %x_mm[e,i]:f32 = %Sb[e,d/2]:bf16 @ wc[i,d] over d, m16n8k16",
+        "    mma %x_mm[e,i]:f32 = %Sb[e,d/2]:bf16 @ kc[i,d] over d, m16n8k16",
         "    exchange: write %x_mm[e,i]:f32 to x_mm_parts",
         "    exchange: %x_mm[e,i]:f32 = sum of the parts in x_mm_parts, low to high",
-        "    mma %S[e,d/2]:f32 += %S_lhs[e,i]:bf16 @ kc[i,d], transposed over i, m16n8k16",
+        "    mma %vn[e,j]:f32 = %vn_lhs[e,i]:bf16 @ Ac[j,i] over i, m16n8k16",
+        "    mma %S[e,d/2]:f32 += %S_lhs[e,j]:bf16 @ kc[j,d], transposed over j, m16n8k16",
         "  if given(ht):",
         "    store ht[n, hv, vb[e], d] = %S[e,d/2]:f32",
     ):

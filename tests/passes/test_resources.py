@@ -37,8 +37,8 @@ def test_a_kernel_fits_exactly_and_not_a_byte_more() -> None:
 
 def test_too_much_shared_memory_names_the_largest_buffers() -> None:
     found = rejected("fwd_h", replace(SM_90A, max_shared_bytes_per_block=48 * 1024))
-    assert found.message == "a block needs 100.5 KiB of shared memory and has at most 48 KiB"
-    assert found.hint == "largest: kc 32 KiB (2 slots), wc 32 KiB (2 slots), x_mm_parts 16 KiB, Sb_out 8 KiB"
+    assert found.message == "a block needs 85 KiB of shared memory and has at most 48 KiB"
+    assert found.hint == "largest: kc 32 KiB (2 slots), Ac 16 KiB (2 slots), x_mm_parts 16 KiB, Sb_out 8 KiB"
     assert found.span == kernel("fwd_h").schedule.span("rings")
     assert found.span.path == "specs/gdn/fwd_h.yaml"
     assert found.chain == (f"in {kernel('fwd_h').name}, for sm_90a",)
@@ -52,7 +52,7 @@ def test_too_many_threads() -> None:
 
 def test_min_blocks_fit_on_an_sm_together() -> None:
     found = rejected("fwd_h", min_blocks=3)
-    assert found.message == "min_blocks: 3, but 2 blocks of 128 threads and 100.5 KiB of shared memory fit on an SM"
+    assert found.message == "min_blocks: 3, but 2 blocks of 128 threads and 85 KiB of shared memory fit on an SM"
 
 
 def test_a_kernel_without_shared_memory_is_limited_by_threads() -> None:

@@ -32,7 +32,7 @@ CHAIN = tuple(
     next(kernel for kernel in HOPPER if kernel.name == name)
     for name in (
         "prep__c64_k128_bf16_f32__base",
-        "wy__c64_k128_v128_bf16__base",
+        "wy__c64_k128_bf16__base",
         "fwd_h__c64_k128_v128_bf16__r32k2",
         "fwd_o__c64_k128_v128_bf16__base",
     )

@@ -17,7 +17,7 @@ ARCH = "sm_100a"
 MAIN = (
     "prep__c64_k128_bf16_f32__base",
     "meta__c64_i32__base",
-    "wy__c64_k128_v128_bf16__base",
+    "wy__c64_k128_bf16__base",
     "wy_recompute__c64_k128_v128_bf16__base",
     "fwd_h__c64_k128_v128_bf16__r32k2",
     "fwd_o__c64_k128_v128_bf16__base",
