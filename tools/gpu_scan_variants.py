@@ -47,22 +47,26 @@ WARMUPS, CALLS = 3, 15
 
 
 def inputs(n_sequences: int, key_heads: int, value_heads: int) -> dict[str, Value]:
-    """Random tensors of the scan's arguments: keys of length one, w as short, gates of a mild decay."""
+    """Random tensors of the scan's arguments: keys of length one, gates of a mild decay, inverses near the identity."""
     generator = torch.Generator(device=DEVICE).manual_seed(0)
 
     def normal(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=generator, device=DEVICE)
 
     n_chunks = N_TOKENS // CHUNK
-    gates = torch.nn.functional.logsigmoid(normal(n_chunks, CHUNK, value_heads)) / 16
+    by_chunk = (n_chunks, value_heads, CHUNK)
+    gates = torch.nn.functional.logsigmoid(normal(*by_chunk)) / 16
+    below = (normal(n_chunks, CHUNK, value_heads, CHUNK) / CHUNK).permute(0, 2, 1, 3).tril(-1).permute(0, 2, 1, 3)
+    inverses = below + torch.eye(CHUNK, device=DEVICE)[:, None]
     rows = (N_TOKENS, value_heads, HEAD_DIM)
     return {
         "kn": (normal(N_TOKENS, key_heads, HEAD_DIM) * HEAD_DIM**-0.5).bfloat16(),
-        "w": (normal(*rows) * HEAD_DIM**-0.5).bfloat16(),
-        "u": normal(*rows).bfloat16(),
-        "G": gates.cumsum(1).reshape(N_TOKENS, value_heads),
+        "v": normal(*rows).bfloat16(),
+        "A": inverses.reshape(N_TOKENS, value_heads, CHUNK).bfloat16(),
+        "G": gates.cumsum(-1),
+        "beta": normal(*by_chunk).sigmoid(),
         "h": torch.empty(n_chunks, value_heads, HEAD_DIM, HEAD_DIM, dtype=torch.bfloat16, device=DEVICE),
-        "v_new": torch.empty(*rows, dtype=torch.bfloat16, device=DEVICE),
+        "v_new": torch.empty(n_chunks, value_heads, HEAD_DIM, CHUNK, dtype=torch.bfloat16, device=DEVICE),
     }
 
 

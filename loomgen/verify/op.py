@@ -17,7 +17,7 @@ from loomgen.verify.problem import LOWEST_GATE
 from loomgen.verify.stages import relative_l2
 
 OPERATORS = (chunk_gated_delta_rule.__name__,)
-OP_BOUND = 5e-3
+OP_BOUND = 4.5e-3
 """Relative L2 of o and of the final state."""
 
 Gates = Literal["usual", "strong", "zero", "none"]
