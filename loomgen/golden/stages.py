@@ -104,10 +104,8 @@ def wy_recompute(kn: Tensor, v: Tensor, G: Tensor, beta: Tensor, A: Tensor, cu_s
     return Transform(w=join(ws, (*v.shape[:2], kn.shape[-1]), v.dtype), u=join(us, v.shape, v.dtype))
 
 
-def fwd_h(
-    kn: Tensor, v: Tensor, A: Tensor, G: Tensor, beta: Tensor, h0: Tensor | None, cu_seqlens: Offsets
-) -> Scanned:
-    """The scan over each sequence's chunks: x = beta (v - 2^G S k); n = A x; S <- 2^(G_C) S + sum_i 2^(G_C - G_i) n_i k_i^T.
+def fwd_h(kn: Tensor, v: Tensor, A: Tensor, G: Tensor, beta: Tensor, h0: Tensor | None, cu_seqlens: Offsets) -> Scanned:
+    """The scan: x_i = beta_i (v_i - 2^(G_i) S k_i); n = A x; S <- 2^(G_C) S + sum_i 2^(G_C - G_i) n_i k_i^T.
 
     ``kn`` [T, H, K]; ``v`` [T, HV, V]; ``A`` [T, HV, C]; ``G``, ``beta`` [NC, HV, C]; ``h0`` [N, HV, V, K] or None for
     zeros.
@@ -134,9 +132,7 @@ def fwd_h(
     )
 
 
-def fwd_o(
-    qn: Tensor, kn: Tensor, v_new: Tensor, h: Tensor, G: Tensor, cu_seqlens: Offsets, *, scale: float
-) -> Tensor:
+def fwd_o(qn: Tensor, kn: Tensor, v_new: Tensor, h: Tensor, G: Tensor, cu_seqlens: Offsets, *, scale: float) -> Tensor:
     """o_i = scale (2^(G_i) S0 q_i + sum_{j <= i} 2^(G_i - G_j) (q_i.k_j) n_j), [T, HV, V].
 
     ``qn``, ``kn`` [T, H, K]; ``v_new`` (n) [NC, HV, V, C]; ``h`` (S0) [NC, HV, V, K]; ``G`` [NC, HV, C].

@@ -59,7 +59,8 @@ def forward(lengths: tuple[int, ...], mode: Mode, dtype: torch.dtype) -> dict[st
     prepared = golden.prep(inputs["q"], inputs["k"], inputs["g"], inputs["beta"], bounds["cu_seqlens"])
     n_tokens, n_chunks = sum(lengths), len(bounds["chunk_start"])
     shapes = {
-        "A": (n_tokens, HV, C), "v_new": (n_chunks, HV, V, C), "o": (n_tokens, HV, V), "h": (n_chunks, HV, V, K), "ht": (len(lengths), HV, V, K),
+        "A": (n_tokens, HV, C), "v_new": (n_chunks, HV, V, C), "o": (n_tokens, HV, V), "h": (n_chunks, HV, V, K),
+        "ht": (len(lengths), HV, V, K),
     }  # fmt: skip
     tensors = {name: torch.zeros(shape, dtype=dtype) for name, shape in shapes.items()}
     tensors["ht"] = tensors["ht"].to(torch.promote_types(dtype, torch.float32))
