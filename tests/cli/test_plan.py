@@ -44,7 +44,7 @@ def test_a_training_batch() -> None:
         ("fwd_h", 256),
         ("fwd_o", 256 * 32),
     ]
-    assert [launch["threads"] for launch in found["launches"]] == [256, 128, 128, 128]
+    assert [launch["threads"] for launch in found["launches"]] == [512, 128, 128, 128]
 
 
 def test_the_scan_follows_the_multiprocessors() -> None:

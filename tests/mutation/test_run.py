@@ -74,6 +74,6 @@ def test_a_row_says_what_found_the_mutant_out() -> None:
     by_map = {row.text.split(" = ")[0].removeprefix("const int "): row for row in rows}
     assert by_map["lane_row"].replacement.startswith("const int lane_row = ((lane + 1) % 32) % 16;")
     assert (by_map["lane_row"].killed_by, by_map["lane_row"].how) == (
-        "bits of u",
+        "bits of A",
         "lengths 1, late completion, seed 0",
     )

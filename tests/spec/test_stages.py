@@ -39,9 +39,9 @@ stage fwd_o
   g[i]:f32 = load G[c, hv, i]
   P_mm[i,j]:f32 = qc[i,d] @ kc[j,d] over d
   P[i,j]:bf16 = bf16(exp2(g[i] - g[j])*P_mm[i,j] if j <= i else 0.0)
-  before_mm[i,e]:f32 = qc[i,d] @ hc[e,d] over d
-  before[i,e]:f32 = exp2(g[i])*before_mm[i,e]
-  both[i,e]:f32 = before[i,e] + P[i,j] @ vn[e,j] over j
+  acc_mm[i,e]:f32 = qc[i,d] @ hc[e,d] over d
+  acc[i,e]:f32 = exp2(g[i])*acc_mm[i,e]
+  both[i,e]:f32 = acc[i,e] + P[i,j] @ vn[e,j] over j
   o_tile[i,e]:bf16 = bf16(scale*both[i,e])
   store o[c[i], hv, e] = o_tile[i,e]
 """
@@ -153,7 +153,7 @@ def test_statements_carry_the_spec_statement_that_they_come_from() -> None:
     texts = [stmt.text for stmt in _own("fwd_o").program.body]
     assert texts[0] == "qc[i,d] = qn[c[i],hk,d]"
     assert texts[5] == texts[6] == "P[i,j] = TX(exp2(g[i] - g[j])*(qc[i,d] @ kc[j,d]) if j <= i else 0)"
-    assert texts[9:] == ["both[i,e] = before[i,e] + P[i,j] @ vn[e,j]", *["o[c[i],hv,e] = TX(scale*both[i,e])"] * 2]
+    assert texts[9:] == ["both[i,e] = acc[i,e] + P[i,j] @ vn[e,j]", *["o[c[i],hv,e] = TX(scale*both[i,e])"] * 2]
 
 
 @pytest.mark.parametrize("stage", TELLING)

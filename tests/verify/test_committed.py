@@ -50,7 +50,7 @@ def test_without_its_swizzle_a_kernel_has_bank_conflicts(tmp_path: Path) -> None
     """The count above can be other than zero."""
     kernel = compiled("fwd_o")
     plain = tmp_path / "plain.cu"
-    plain.write_text(kernel.kernel.source.replace("128, 128, 3>", "128, 128, 0>"))
+    plain.write_text(kernel.kernel.source.replace("K, K, 3>", "K, K, 0>"))
     expected, _ = run(kernel, problem((64,), (1, 1)))
     results, report = run(emulated_stage(entry("fwd_o"), ROOT, source=plain), problem((64,), (1, 1)))
     assert report.conflicts > 1000

@@ -91,7 +91,7 @@ def project_with(root: Path, old: str, new: str) -> Path:
 
 
 def test_the_emulated_source_is_the_one_that_lies_in_the_project(tmp_path: Path) -> None:
-    root = project_with(tmp_path, "scale * o_mm", "1.001f * scale * o_mm")
+    root = project_with(tmp_path, "scale * acc", "1.001f * scale * acc")
     rows = verified("emulate", [kernel("fwd_o")], root)
     assert {(row.bits, row.ok) for row in rows} == {(False, False)}
     assert all(row.rel_l2 < row.bound for row in rows), "the bits alone tell"
