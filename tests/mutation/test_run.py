@@ -75,5 +75,5 @@ def test_a_row_says_what_found_the_mutant_out() -> None:
     assert by_map["lane_row"].replacement.startswith("const int lane_row = ((lane + 1) % 32) % 16;")
     assert (by_map["lane_row"].killed_by, by_map["lane_row"].how) == (
         "bits of A",
-        "lengths 1, late completion, seed 0",
+        "lengths 64, late completion, seed 0",
     )
