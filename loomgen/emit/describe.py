@@ -79,7 +79,7 @@ def _team(lowered: LoweredKernel) -> str:
 def _rings(ops: tuple[PlanOp, ...]) -> Iterator[str]:
     """The tiles that loops load ahead, by their number of slots."""
     arrivals = [leaf for op in ops for leaf in leaves(op) if isinstance(leaf, plan.Arrive)]
-    rings = {ref.buffer.name: ref.buffer.slots for arrival in arrivals for ref in arrival.refs}
+    rings = {ref.buffer.name: ref.buffer.slots for arrival in arrivals for ref in arrival.refs if ref.buffer.slots > 1}
     for slots in sorted(set(rings.values())):
         names = ", ".join(name for name, count in rings.items() if count == slots)
         yield f"rings of {slots} slots for {names}"

@@ -143,7 +143,9 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrive(Synchronisation):
-    """The point of an iteration at which its ring slots must be complete for every thread; emits nothing itself."""
+    """The point of an iteration at which ring slots, or partial sums, must be complete for every thread; emits nothing
+    itself.
+    """
 
     refs: tuple[SharedRef, ...]
 

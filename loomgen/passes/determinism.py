@@ -118,7 +118,7 @@ def _carried_out(op: plan.Mma | plan.WarpgroupMma) -> ContractOrder:
 
 def _check_exchanges(body: tuple[PlanOp, ...], kernel: Plan) -> None:
     """A product over an index that warps share is followed by its exchange, and nothing else is exchanged."""
-    beside = plan.Barrier | plan.Wait | plan.Prefetch | plan.Commit
+    beside = plan.Synchronisation | plan.Prefetch
     ops = [op for op in body if not isinstance(op, beside)]
     for at, op in enumerate(ops):
         match op:

@@ -4,7 +4,7 @@ Before: the loop's operations in program order, copies where the spec reads the 
 iterations, and a loop whose body is: Arrive (all ring slots of this iteration are complete), Prefetch of a later
 iteration into the slots that the previous iteration released, the computation, the copies out. One barrier at Arrive
 thus serves both: the new slots are visible, the old ones are free. Where warps exchange partial sums, the copies are
-issued while they wait for one another.
+issued once they have met.
 """
 
 from __future__ import annotations
@@ -36,15 +36,22 @@ def pipeline_loop(stmt: tile.ForWindow, body: tuple[PlanOp, ...], schedule: Sche
         ahead = tuple(replace(op, ahead=depth - 1, dst=replace(op.dst, ahead=depth - 1)) for op in group)
         top.append(plan.Prefetch(window=stmt.window, ahead=depth - 1, copies=ahead))
     if rings:
-        at = _place_of_copies(work)
-        work = [plan.Arrive(refs=tuple(rings.values())), *work[:at], *top, plan.Commit(), *work[at:]]
+        work = [plan.Arrive(refs=tuple(rings.values())), *_with_copies(work, [*top, plan.Commit()])]
     loop = plan.ChunkLoop(window=stmt.window, body=(*work, *leaving), text=stmt.text)
     return (*before, loop)
 
 
-def _place_of_copies(work: list[PlanOp]) -> int:
-    """Where the next iteration's copies are issued: where warps wait for each other's partial sums, else at the top."""
-    return next((at + 1 for at, op in enumerate(work) if isinstance(op, plan.ExchangeWrite)), 0)
+def _with_copies(work: list[PlanOp], copies: list[PlanOp]) -> list[PlanOp]:
+    """The next iteration's copies are issued once warps have met for each other's partial sums, so that none waits for
+    another one's copies; at the top where they do not meet.
+    """
+    meet = next((at for at, op in enumerate(work) if isinstance(op, plan.ExchangeRead)), None)
+    if meet is None:
+        return [*copies, *work]
+    read = work[meet]
+    assert isinstance(read, plan.ExchangeRead)
+    sums = plan.Arrive(refs=(SharedRef(buffer=read.scratch, axes=()),))
+    return [*work[:meet], sums, *copies, *work[meet:]]
 
 
 def _runs_ahead(copy: CopyIn, inside: set[str], schedule: Schedule) -> bool:

@@ -86,7 +86,7 @@ def _rings(ops: tuple[PlanOp, ...]) -> Iterator[tuple[str, int]]:
     for op in ops:
         for leaf in leaves(op):
             if isinstance(leaf, plan.Arrive):
-                yield from ((ref.buffer.name, ref.buffer.slots) for ref in leaf.refs)
+                yield from ((ref.buffer.name, ref.buffer.slots) for ref in leaf.refs if ref.buffer.slots > 1)
             if isinstance(leaf, plan.BoxIn):
                 yield leaf.dst.buffer.name, leaf.dst.buffer.slots
 

@@ -184,7 +184,7 @@ def _pair(edge: Edge) -> Pair:
 
 
 def _real(edges: Sequence[Edge]) -> list[Edge]:
-    """Without those of an Arrive, which touches nothing: it only draws a loop's waits to the top of an iteration."""
+    """Without those of an Arrive, which touches nothing: it only draws waits to where it stands."""
     return [edge for edge in edges if not any(isinstance(end.event.op, plan.Arrive) for end in (edge.src, edge.dst))]
 
 

@@ -30,7 +30,7 @@ from loomgen.passes.lower.statics import static
 
 
 def lower_copy_in(op: plan.CopyIn, context: MapContext) -> list[CStmt]:
-    """cp.async of a tile's 16-byte chunks or a vector's words; only a partial window pays for predicates."""
+    """cp.async of a tile's 16-byte chunks or a vector's words; what is past a window's end is zeros."""
     letters = op.dst.axes
     target = f"{context.naming.local(op.dst.buffer.name)}$source"
     where = place(op.source.tensor, op.source.coords, op.homes, letters, context, is_store=False)
@@ -43,15 +43,8 @@ def lower_copy_in(op: plan.CopyIn, context: MapContext) -> list[CStmt]:
     at = call(f"{tile_name}.at", row, name(letters[-1].name))
     function = f"cp_async_{op.vector_bytes}"
 
-    def deal(*args: CExpr) -> tuple[CStmt, ...]:
-        return tuple(_deal(op.dst, threads, (Do(call=call(function, *args)),)))
-
-    if where.guard is None:
-        return [base, *deal(at, source)]
-    full = _is_full(op.source.coords, context)
-    if full is None:
-        return [base, *deal(at, source, where.guard)]
-    return [base, Branch(cond=full, then=deal(at, source), orelse=deal(at, source, where.guard))]
+    guard = () if where.guard is None else (where.guard,)
+    return [base, *_deal(op.dst, threads, (Do(call=call(function, at, source, *guard)),))]
 
 
 def lower_copy_out(op: plan.CopyOut, context: MapContext) -> list[CStmt]:

@@ -350,5 +350,5 @@ def _rings(ops: tuple[PlanOp, ...]) -> list[SharedBuffer]:
     for op in ops:
         for leaf in leaves(op):
             if isinstance(leaf, plan.Arrive):
-                found.update(dict.fromkeys(ref.buffer for ref in leaf.refs))
+                found.update(dict.fromkeys(ref.buffer for ref in leaf.refs if ref.buffer.slots > 1))
     return list(found)

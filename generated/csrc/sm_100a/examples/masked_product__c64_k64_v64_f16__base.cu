@@ -57,57 +57,30 @@ masked_product__c64_k64_v64_f16__base(
 
     /// qc[i,d] = q[c[i],hk,d]
     const f16* qc_source = q + (int64_t(c_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
-    if (c_len == C) {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 4; ++pass) {
-            const int i = 16 * pass + thread / 8;
-            const int d = 8 * (thread % 8);
-            cp_async_16(qc.at(i, d), qc_source + pass * (16 * (H * K)));
-        }
-    } else {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 4; ++pass) {
-            const int i = 16 * pass + thread / 8;
-            const int d = 8 * (thread % 8);
-            cp_async_16(qc.at(i, d), qc_source + pass * (16 * (H * K)), i < c_len);
-        }
+    LOOM_UNROLL
+    for (int pass = 0; pass < 4; ++pass) {
+        const int i = 16 * pass + thread / 8;
+        const int d = 8 * (thread % 8);
+        cp_async_16(qc.at(i, d), qc_source + pass * (16 * (H * K)), i < c_len);
     }
 
     /// kc[j,d] = k[c[j],hk,d]
     const f16* kc_source = k + (int64_t(c_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
-    if (c_len == C) {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 4; ++pass) {
-            const int j = 16 * pass + thread / 8;
-            const int d = 8 * (thread % 8);
-            cp_async_16(kc.at(j, d), kc_source + pass * (16 * (H * K)));
-        }
-    } else {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 4; ++pass) {
-            const int j = 16 * pass + thread / 8;
-            const int d = 8 * (thread % 8);
-            cp_async_16(kc.at(j, d), kc_source + pass * (16 * (H * K)), j < c_len);
-        }
+    LOOM_UNROLL
+    for (int pass = 0; pass < 4; ++pass) {
+        const int j = 16 * pass + thread / 8;
+        const int d = 8 * (thread % 8);
+        cp_async_16(kc.at(j, d), kc_source + pass * (16 * (H * K)), j < c_len);
     }
     cp_async_commit();
 
     /// vc[j,e] = v[c[j],hk,e]
     const f16* vc_source = v + (int64_t(c_start) * H + hk) * V + thread / 8 * (H * V) + 8 * (thread % 8);
-    if (c_len == C) {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 4; ++pass) {
-            const int j = 16 * pass + thread / 8;
-            const int e = 8 * (thread % 8);
-            cp_async_16(vc.at(j, e), vc_source + pass * (16 * (H * V)));
-        }
-    } else {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 4; ++pass) {
-            const int j = 16 * pass + thread / 8;
-            const int e = 8 * (thread % 8);
-            cp_async_16(vc.at(j, e), vc_source + pass * (16 * (H * V)), j < c_len);
-        }
+    LOOM_UNROLL
+    for (int pass = 0; pass < 4; ++pass) {
+        const int j = 16 * pass + thread / 8;
+        const int e = 8 * (thread % 8);
+        cp_async_16(vc.at(j, e), vc_source + pass * (16 * (H * V)), j < c_len);
     }
     cp_async_commit();
 

@@ -57,16 +57,9 @@ matmul_rowscale__c64_in512_out256_kb64_bf16__n64(
 
     /// sc[i] = s[c[i]]
     const float* sc_source = s + c_start;
-    if (c_len == C) {
-        if (thread < C) {
-            const int i = thread;
-            cp_async_4(sc.at(0, i), sc_source + i);
-        }
-    } else {
-        if (thread < C) {
-            const int i = thread;
-            cp_async_4(sc.at(0, i), sc_source + i, i < c_len);
-        }
+    if (thread < C) {
+        const int i = thread;
+        cp_async_4(sc.at(0, i), sc_source + i, i < c_len);
     }
 
     /// acc[i,o] = 0
@@ -77,20 +70,11 @@ matmul_rowscale__c64_in512_out256_kb64_bf16__n64(
         /// ak[i,k] = a[c[i],m*KB+k]
         sync_block();  // read ak, wk -> write them
         const bf16* ak_source = a + int64_t(c_start) * IN;
-        if (c_len == C) {
-            LOOM_UNROLL
-            for (int pass = 0; pass < 4; ++pass) {
-                const int i = 16 * pass + thread / 8;
-                const int k = 8 * (thread % 8);
-                cp_async_16(ak.at(i, k), ak_source + i * IN + m * 64 + k);
-            }
-        } else {
-            LOOM_UNROLL
-            for (int pass = 0; pass < 4; ++pass) {
-                const int i = 16 * pass + thread / 8;
-                const int k = 8 * (thread % 8);
-                cp_async_16(ak.at(i, k), ak_source + i * IN + m * 64 + k, i < c_len);
-            }
+        LOOM_UNROLL
+        for (int pass = 0; pass < 4; ++pass) {
+            const int i = 16 * pass + thread / 8;
+            const int k = 8 * (thread % 8);
+            cp_async_16(ak.at(i, k), ak_source + i * IN + m * 64 + k, i < c_len);
         }
 
         /// wk[o,k] = w[ob[o],m*KB+k]

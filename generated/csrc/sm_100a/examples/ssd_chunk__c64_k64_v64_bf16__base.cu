@@ -93,55 +93,28 @@ ssd_chunk__c64_k64_v64_bf16__base(
         const auto ct = ct_ring.at_slot(0);
         /// xc[i,e] = x[c[i],hv,e]
         const bf16* xc_source = x + (int64_t(c_start) * HV + hv) * V + thread / 8 * (HV * V) + 8 * (thread % 8);
-        if (c_len == C) {
-            LOOM_UNROLL
-            for (int pass = 0; pass < 4; ++pass) {
-                const int i = 16 * pass + thread / 8;
-                const int e = 8 * (thread % 8);
-                cp_async_16(xc.at(i, e), xc_source + pass * (16 * (HV * V)));
-            }
-        } else {
-            LOOM_UNROLL
-            for (int pass = 0; pass < 4; ++pass) {
-                const int i = 16 * pass + thread / 8;
-                const int e = 8 * (thread % 8);
-                cp_async_16(xc.at(i, e), xc_source + pass * (16 * (HV * V)), i < c_len);
-            }
+        LOOM_UNROLL
+        for (int pass = 0; pass < 4; ++pass) {
+            const int i = 16 * pass + thread / 8;
+            const int e = 8 * (thread % 8);
+            cp_async_16(xc.at(i, e), xc_source + pass * (16 * (HV * V)), i < c_len);
         }
         const int hk = hv / (HV / H);
         /// bc[i,d] = b[c[i],hk,d]
         const bf16* bc_source = b + (int64_t(c_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
-        if (c_len == C) {
-            LOOM_UNROLL
-            for (int pass = 0; pass < 4; ++pass) {
-                const int i = 16 * pass + thread / 8;
-                const int d = 8 * (thread % 8);
-                cp_async_16(bc.at(i, d), bc_source + pass * (16 * (H * K)));
-            }
-        } else {
-            LOOM_UNROLL
-            for (int pass = 0; pass < 4; ++pass) {
-                const int i = 16 * pass + thread / 8;
-                const int d = 8 * (thread % 8);
-                cp_async_16(bc.at(i, d), bc_source + pass * (16 * (H * K)), i < c_len);
-            }
+        LOOM_UNROLL
+        for (int pass = 0; pass < 4; ++pass) {
+            const int i = 16 * pass + thread / 8;
+            const int d = 8 * (thread % 8);
+            cp_async_16(bc.at(i, d), bc_source + pass * (16 * (H * K)), i < c_len);
         }
         /// ct[i,d] = cc[c[i],hk,d]
         const bf16* ct_source = cc + (int64_t(c_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
-        if (c_len == C) {
-            LOOM_UNROLL
-            for (int pass = 0; pass < 4; ++pass) {
-                const int i = 16 * pass + thread / 8;
-                const int d = 8 * (thread % 8);
-                cp_async_16(ct.at(i, d), ct_source + pass * (16 * (H * K)));
-            }
-        } else {
-            LOOM_UNROLL
-            for (int pass = 0; pass < 4; ++pass) {
-                const int i = 16 * pass + thread / 8;
-                const int d = 8 * (thread % 8);
-                cp_async_16(ct.at(i, d), ct_source + pass * (16 * (H * K)), i < c_len);
-            }
+        LOOM_UNROLL
+        for (int pass = 0; pass < 4; ++pass) {
+            const int i = 16 * pass + thread / 8;
+            const int d = 8 * (thread % 8);
+            cp_async_16(ct.at(i, d), ct_source + pass * (16 * (H * K)), i < c_len);
         }
     }
     cp_async_commit();
@@ -164,55 +137,28 @@ ssd_chunk__c64_k64_v64_bf16__base(
             const auto ct_next = ct_ring.at_slot(next_it % 2);
             /// xc[i,e] = x[c[i],hv,e]
             const bf16* xc_source = x + (int64_t(next_start) * HV + hv) * V + thread / 8 * (HV * V) + 8 * (thread % 8);
-            if (next_len == C) {
-                LOOM_UNROLL
-                for (int pass = 0; pass < 4; ++pass) {
-                    const int i = 16 * pass + thread / 8;
-                    const int e = 8 * (thread % 8);
-                    cp_async_16(xc_next.at(i, e), xc_source + pass * (16 * (HV * V)));
-                }
-            } else {
-                LOOM_UNROLL
-                for (int pass = 0; pass < 4; ++pass) {
-                    const int i = 16 * pass + thread / 8;
-                    const int e = 8 * (thread % 8);
-                    cp_async_16(xc_next.at(i, e), xc_source + pass * (16 * (HV * V)), i < next_len);
-                }
+            LOOM_UNROLL
+            for (int pass = 0; pass < 4; ++pass) {
+                const int i = 16 * pass + thread / 8;
+                const int e = 8 * (thread % 8);
+                cp_async_16(xc_next.at(i, e), xc_source + pass * (16 * (HV * V)), i < next_len);
             }
             const int hk = hv / (HV / H);
             /// bc[i,d] = b[c[i],hk,d]
             const bf16* bc_source = b + (int64_t(next_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
-            if (next_len == C) {
-                LOOM_UNROLL
-                for (int pass = 0; pass < 4; ++pass) {
-                    const int i = 16 * pass + thread / 8;
-                    const int d = 8 * (thread % 8);
-                    cp_async_16(bc_next.at(i, d), bc_source + pass * (16 * (H * K)));
-                }
-            } else {
-                LOOM_UNROLL
-                for (int pass = 0; pass < 4; ++pass) {
-                    const int i = 16 * pass + thread / 8;
-                    const int d = 8 * (thread % 8);
-                    cp_async_16(bc_next.at(i, d), bc_source + pass * (16 * (H * K)), i < next_len);
-                }
+            LOOM_UNROLL
+            for (int pass = 0; pass < 4; ++pass) {
+                const int i = 16 * pass + thread / 8;
+                const int d = 8 * (thread % 8);
+                cp_async_16(bc_next.at(i, d), bc_source + pass * (16 * (H * K)), i < next_len);
             }
             /// ct[i,d] = cc[c[i],hk,d]
             const bf16* ct_source = cc + (int64_t(next_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
-            if (next_len == C) {
-                LOOM_UNROLL
-                for (int pass = 0; pass < 4; ++pass) {
-                    const int i = 16 * pass + thread / 8;
-                    const int d = 8 * (thread % 8);
-                    cp_async_16(ct_next.at(i, d), ct_source + pass * (16 * (H * K)));
-                }
-            } else {
-                LOOM_UNROLL
-                for (int pass = 0; pass < 4; ++pass) {
-                    const int i = 16 * pass + thread / 8;
-                    const int d = 8 * (thread % 8);
-                    cp_async_16(ct_next.at(i, d), ct_source + pass * (16 * (H * K)), i < next_len);
-                }
+            LOOM_UNROLL
+            for (int pass = 0; pass < 4; ++pass) {
+                const int i = 16 * pass + thread / 8;
+                const int d = 8 * (thread % 8);
+                cp_async_16(ct_next.at(i, d), ct_source + pass * (16 * (H * K)), i < next_len);
             }
         }
         cp_async_commit();

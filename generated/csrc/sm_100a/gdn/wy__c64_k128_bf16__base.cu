@@ -65,20 +65,11 @@ wy__c64_k128_bf16__base(
     const int hk = hv / (HV / H);
     /// kc[i,d] = kn[c[i],hk,d]
     const bf16* kc_source = kn + (int64_t(c_start) * H + hk) * K + thread / 16 * (H * K) + 8 * (thread % 16);
-    if (c_len == C) {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 8; ++pass) {
-            const int i = 8 * pass + thread / 16;
-            const int d = 8 * (thread % 16);
-            cp_async_16(kc.at(i, d), kc_source + pass * (8 * (H * K)));
-        }
-    } else {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 8; ++pass) {
-            const int i = 8 * pass + thread / 16;
-            const int d = 8 * (thread % 16);
-            cp_async_16(kc.at(i, d), kc_source + pass * (8 * (H * K)), i < c_len);
-        }
+    LOOM_UNROLL
+    for (int pass = 0; pass < 8; ++pass) {
+        const int i = 8 * pass + thread / 16;
+        const int d = 8 * (thread % 16);
+        cp_async_16(kc.at(i, d), kc_source + pass * (8 * (H * K)), i < c_len);
     }
     cp_async_commit();
 

@@ -68,20 +68,11 @@ wy_recompute__c64_k128_v128_f16__base(
 
     /// vc[j,e] = v[c[j],hv,e]
     const f16* vc_source = v + c_start * v_stride0 + hv * v_stride1 + thread / 16 * v_stride0 + 8 * (thread % 16);
-    if (c_len == C) {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 8; ++pass) {
-            const int j = 8 * pass + thread / 16;
-            const int e = 8 * (thread % 16);
-            cp_async_16(vc.at(j, e), vc_source + pass * (8 * v_stride0));
-        }
-    } else {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 8; ++pass) {
-            const int j = 8 * pass + thread / 16;
-            const int e = 8 * (thread % 16);
-            cp_async_16(vc.at(j, e), vc_source + pass * (8 * v_stride0), j < c_len);
-        }
+    LOOM_UNROLL
+    for (int pass = 0; pass < 8; ++pass) {
+        const int j = 8 * pass + thread / 16;
+        const int e = 8 * (thread % 16);
+        cp_async_16(vc.at(j, e), vc_source + pass * (8 * v_stride0), j < c_len);
     }
 
     /// s[j] = beta[c,hv,j]
@@ -93,40 +84,22 @@ wy_recompute__c64_k128_v128_f16__base(
 
     /// Ac[i,j] = A[c[i],hv,j]
     const f16* Ac_source = A + (int64_t(c_start) * HV + hv) * C + thread / 8 * (HV * C) + 8 * (thread % 8);
-    if (c_len == C) {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 4; ++pass) {
-            const int i = 16 * pass + thread / 8;
-            const int j = 8 * (thread % 8);
-            cp_async_16(Ac.at(i, j), Ac_source + pass * (16 * (HV * C)));
-        }
-    } else {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 4; ++pass) {
-            const int i = 16 * pass + thread / 8;
-            const int j = 8 * (thread % 8);
-            cp_async_16(Ac.at(i, j), Ac_source + pass * (16 * (HV * C)), i < c_len);
-        }
+    LOOM_UNROLL
+    for (int pass = 0; pass < 4; ++pass) {
+        const int i = 16 * pass + thread / 8;
+        const int j = 8 * (thread % 8);
+        cp_async_16(Ac.at(i, j), Ac_source + pass * (16 * (HV * C)), i < c_len);
     }
     cp_async_commit();
     const int hk = hv / (HV / H);
 
     /// kc[j,d] = kn[c[j],hk,d]
     const f16* kc_source = kn + (int64_t(c_start) * H + hk) * K + thread / 16 * (H * K) + 8 * (thread % 16);
-    if (c_len == C) {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 8; ++pass) {
-            const int j = 8 * pass + thread / 16;
-            const int d = 8 * (thread % 16);
-            cp_async_16(kc.at(j, d), kc_source + pass * (8 * (H * K)));
-        }
-    } else {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 8; ++pass) {
-            const int j = 8 * pass + thread / 16;
-            const int d = 8 * (thread % 16);
-            cp_async_16(kc.at(j, d), kc_source + pass * (8 * (H * K)), j < c_len);
-        }
+    LOOM_UNROLL
+    for (int pass = 0; pass < 8; ++pass) {
+        const int j = 8 * pass + thread / 16;
+        const int d = 8 * (thread % 16);
+        cp_async_16(kc.at(j, d), kc_source + pass * (8 * (H * K)), j < c_len);
     }
 
     /// g[j] = G[c,hv,j]

@@ -66,38 +66,20 @@ fwd_o__c64_k128_v128_f16__base(
     const int hk = hv / (HV / H);
     /// qc[i,d] = qn[c[i],hk,d]
     const f16* qc_source = qn + (int64_t(c_start) * H + hk) * K + thread / 16 * (H * K) + 8 * (thread % 16);
-    if (c_len == C) {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 8; ++pass) {
-            const int i = 8 * pass + thread / 16;
-            const int d = 8 * (thread % 16);
-            cp_async_16(qc.at(i, d), qc_source + pass * (8 * (H * K)));
-        }
-    } else {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 8; ++pass) {
-            const int i = 8 * pass + thread / 16;
-            const int d = 8 * (thread % 16);
-            cp_async_16(qc.at(i, d), qc_source + pass * (8 * (H * K)), i < c_len);
-        }
+    LOOM_UNROLL
+    for (int pass = 0; pass < 8; ++pass) {
+        const int i = 8 * pass + thread / 16;
+        const int d = 8 * (thread % 16);
+        cp_async_16(qc.at(i, d), qc_source + pass * (8 * (H * K)), i < c_len);
     }
 
     /// kc[j,d] = kn[c[j],hk,d]
     const f16* kc_source = kn + (int64_t(c_start) * H + hk) * K + thread / 16 * (H * K) + 8 * (thread % 16);
-    if (c_len == C) {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 8; ++pass) {
-            const int j = 8 * pass + thread / 16;
-            const int d = 8 * (thread % 16);
-            cp_async_16(kc.at(j, d), kc_source + pass * (8 * (H * K)));
-        }
-    } else {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 8; ++pass) {
-            const int j = 8 * pass + thread / 16;
-            const int d = 8 * (thread % 16);
-            cp_async_16(kc.at(j, d), kc_source + pass * (8 * (H * K)), j < c_len);
-        }
+    LOOM_UNROLL
+    for (int pass = 0; pass < 8; ++pass) {
+        const int j = 8 * pass + thread / 16;
+        const int d = 8 * (thread % 16);
+        cp_async_16(kc.at(j, d), kc_source + pass * (8 * (H * K)), j < c_len);
     }
 
     /// g[i] = G[c,hv,i]

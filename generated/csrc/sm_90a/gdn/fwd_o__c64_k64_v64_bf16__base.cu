@@ -67,38 +67,20 @@ fwd_o__c64_k64_v64_bf16__base(
     const int hk = hv / (HV / H);
     /// qc[i,d] = qn[c[i],hk,d]
     const bf16* qc_source = qn + (int64_t(c_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
-    if (c_len == C) {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 4; ++pass) {
-            const int i = 16 * pass + thread / 8;
-            const int d = 8 * (thread % 8);
-            cp_async_16(qc.at(i, d), qc_source + pass * (16 * (H * K)));
-        }
-    } else {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 4; ++pass) {
-            const int i = 16 * pass + thread / 8;
-            const int d = 8 * (thread % 8);
-            cp_async_16(qc.at(i, d), qc_source + pass * (16 * (H * K)), i < c_len);
-        }
+    LOOM_UNROLL
+    for (int pass = 0; pass < 4; ++pass) {
+        const int i = 16 * pass + thread / 8;
+        const int d = 8 * (thread % 8);
+        cp_async_16(qc.at(i, d), qc_source + pass * (16 * (H * K)), i < c_len);
     }
 
     /// kc[j,d] = kn[c[j],hk,d]
     const bf16* kc_source = kn + (int64_t(c_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
-    if (c_len == C) {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 4; ++pass) {
-            const int j = 16 * pass + thread / 8;
-            const int d = 8 * (thread % 8);
-            cp_async_16(kc.at(j, d), kc_source + pass * (16 * (H * K)));
-        }
-    } else {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 4; ++pass) {
-            const int j = 16 * pass + thread / 8;
-            const int d = 8 * (thread % 8);
-            cp_async_16(kc.at(j, d), kc_source + pass * (16 * (H * K)), j < c_len);
-        }
+    LOOM_UNROLL
+    for (int pass = 0; pass < 4; ++pass) {
+        const int j = 16 * pass + thread / 8;
+        const int d = 8 * (thread % 8);
+        cp_async_16(kc.at(j, d), kc_source + pass * (16 * (H * K)), j < c_len);
     }
 
     /// g[i] = G[c,hv,i]

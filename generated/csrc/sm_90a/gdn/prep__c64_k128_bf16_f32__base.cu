@@ -182,16 +182,9 @@ prep__c64_k128_bf16_f32__base(
     for (int r = 0; r < HV / H; ++r) {
         /// beta[c,hk*(HV//H)+r,i] = f32(step[c[i],hk*(HV//H)+r])
         const float* beta_tile_source = step + c_start * step_stride0 + (hk * (HV / H) + r) * step_stride1;
-        if (c_len == C) {
-            if (thread < C) {
-                const int i = thread;
-                cp_async_4(beta_tile.at(0, i), beta_tile_source + i * step_stride0);
-            }
-        } else {
-            if (thread < C) {
-                const int i = thread;
-                cp_async_4(beta_tile.at(0, i), beta_tile_source + i * step_stride0, i < c_len);
-            }
+        if (thread < C) {
+            const int i = thread;
+            cp_async_4(beta_tile.at(0, i), beta_tile_source + i * step_stride0, i < c_len);
         }
         cp_async_commit();
 

@@ -65,20 +65,11 @@ wy__c64_k64_bf16__base(
     const int hk = hv / (HV / H);
     /// kc[i,d] = kn[c[i],hk,d]
     const bf16* kc_source = kn + (int64_t(c_start) * H + hk) * K + thread / 8 * (H * K) + 8 * (thread % 8);
-    if (c_len == C) {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 4; ++pass) {
-            const int i = 16 * pass + thread / 8;
-            const int d = 8 * (thread % 8);
-            cp_async_16(kc.at(i, d), kc_source + pass * (16 * (H * K)));
-        }
-    } else {
-        LOOM_UNROLL
-        for (int pass = 0; pass < 4; ++pass) {
-            const int i = 16 * pass + thread / 8;
-            const int d = 8 * (thread % 8);
-            cp_async_16(kc.at(i, d), kc_source + pass * (16 * (H * K)), i < c_len);
-        }
+    LOOM_UNROLL
+    for (int pass = 0; pass < 4; ++pass) {
+        const int i = 16 * pass + thread / 8;
+        const int d = 8 * (thread % 8);
+        cp_async_16(kc.at(i, d), kc_source + pass * (16 * (H * K)), i < c_len);
     }
     cp_async_commit();
 
