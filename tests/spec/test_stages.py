@@ -74,11 +74,11 @@ FWD_H_BODY = """\
     store h[c, hv, vb[e], d] = Sb[e,d]
     vn_lhs[e,i]:bf16 = bf16(x[e,i])
     vn[e,j]:f32 = vn_lhs[e,i] @ Ac[j,i] over i
-    v_new_tile[e,j]:bf16 = bf16(vn[e,j])
-    store v_new[c, hv, vb[e], j] = v_new_tile[e,j]
     S_seed[e,d]:f32 = exp2(g[63])*S_4[e,d]
     S_lhs[e,j]:bf16 = bf16(exp2(g[63] - g[j])*vn[e,j])
     S_5[e,d]:f32 = S_seed[e,d] + S_lhs[e,j] @ kc[j,d] over j
+    v_new_tile[e,j]:bf16 = bf16(vn[e,j])
+    store v_new[c, hv, vb[e], j] = v_new_tile[e,j]
   S_6[e,d]:f32 = S_4 after the loop
   if given(ht):
     store ht[n, hv, vb[e], d] = S_6[e,d]
