@@ -73,3 +73,12 @@ def test_an_envelope_is_relative_to_its_scale() -> None:
 def test_other_shapes_and_types_are_refused() -> None:
     with pytest.raises(ValueError, match="want the same"):
         compare(Bitwise(), (), floats(1), floats(1, 2))
+
+
+def test_where_both_sides_flush_zero_is_next_to_the_smallest_normal_number() -> None:
+    tiny = np.float32(2.0**-126)
+    host = np.array([tiny, 0.0, 2 * tiny, np.inf], np.float32)
+    device = np.array([0.0, np.nextafter(tiny, np.float32(1)), 2 * tiny, np.inf], np.float32)
+    shares = Ulps(1, flushes=True).shares((), host, device)
+    assert shares.tolist() == [1.0, 2.0, 0.0, 0.0]
+    assert Ulps(1).shares((), host, device)[0] > 1e6
