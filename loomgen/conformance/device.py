@@ -90,7 +90,7 @@ class Device:
         rows, cols = array.shape
         return self._call(
             "cuTensorMapEncodeTiled",
-            driver.CUtensorMapDataType[f"CU_TENSOR_MAP_DATA_TYPE_UINT{bits}"],
+            getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_UINT{bits}"),
             2,
             int(address),
             [driver.cuuint64_t(cols), driver.cuuint64_t(rows)],
@@ -98,7 +98,7 @@ class Device:
             [driver.cuuint32_t(box.cols), driver.cuuint32_t(box.rows)],
             [driver.cuuint32_t(1), driver.cuuint32_t(1)],
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            driver.CUtensorMapSwizzle[_SWIZZLES[box.swizzle]],
+            getattr(driver.CUtensorMapSwizzle, _SWIZZLES[box.swizzle]),
             driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_NONE,
             driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
