@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import statistics
 import sys
 from collections.abc import Callable
@@ -29,20 +30,15 @@ BOUND = 3e-3
 
 def prepare(out: Path) -> int:
     """Writes a project with the stage alone, M = O = K = SIZE."""
-    from ruamel.yaml import YAML
-
     from loomgen.cli.project import compiler, default_root, headers
     from loomgen.render import render_tree
     from loomgen.spec import load
     from loomgen.target import target_named
 
-    yaml = YAML()
-    spec = yaml.load(default_root() / "specs" / "examples" / f"{STAGE}.yaml")
-    spec["dims"] |= {"M": SIZE, "O": SIZE, "K": SIZE}
+    text = (default_root() / "specs" / "examples" / f"{STAGE}.yaml").read_text()
     path = out / "specs" / "examples" / f"{STAGE}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        yaml.dump(spec, file)
+    path.write_text(re.sub(r"(?m)^dims: .*$", f"dims: {{M: {SIZE}, O: {SIZE}, K: {SIZE}, KB: 64}}", text))
     tree = render_tree(load([path], out), [target_named("sm_90a")], compiler(), headers())
     for name, content in tree.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
