@@ -141,6 +141,7 @@ def test_parity_1_of_a_new_barrier_is_over(tmp_path: Path) -> None:
         ),
         ("if (i == 0) tma_load(SharedTile<float, 16, 32, 32, 3>{t.base}, x, 0, 0, bar.at(0));", FaultKind.BAD_BOX),
         ("if (i == 0) tma_load(SharedTile<bf16, 8, 32, 32, 0>{t.base}, x, 0, 0, bar.at(0));", FaultKind.BAD_BOX),
+        ("if (i == 0) tma_load(t, x, 0, 10, bar.at(0));", FaultKind.BAD_BOX),
         ("wgmma_operand(a, 4, 0);", FaultKind.MISALIGNED),
         ("wgmma_operand(a, 0, 8);", FaultKind.MISALIGNED),
         ("wgmma_operand(a, 64, 0);", FaultKind.OUT_OF_BOUNDS),

@@ -5,7 +5,7 @@
 
 using namespace loom;
 
-/// y[block] = the box of x from row 7 * block - 5 and column block % 3 * 24 - 10 on, zeros outside of x.
+/// y[block] = the box of x from row 7 * block - 5 and column block % 3 * 24 - 8 on, zeros outside of x.
 template <typename T, int COLS, int SWIZZLE>
 LOOM_DEVICE void load_boxes(const TensorMap& x, T* y) {
     const SharedTile<T, 16, COLS, COLS, SWIZZLE> tile{shared_memory()};
@@ -15,7 +15,7 @@ LOOM_DEVICE void load_boxes(const TensorMap& x, T* y) {
         mbarrier_init(landed.at(0), 1);
         mbarrier_init_fence();
         mbarrier_expect_bytes(landed.at(0), tile.kBytes);
-        tma_load(tile, x, 7 * block - 5, block % 3 * 24 - 10, landed.at(0));
+        tma_load(tile, x, 7 * block - 5, block % 3 * 24 - 8, landed.at(0));
     }
     sync_block();
     mbarrier_wait(landed.at(0), 0);

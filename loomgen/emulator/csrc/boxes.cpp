@@ -29,6 +29,10 @@ Boxes::Box Boxes::checked_box(int map, host::BoxTile tile, int row, int col, Sit
                    tile.rows, tile.cols, tile.element_bytes, tile.swizzle, box.box_rows, box.box_cols,
                    box.element_bytes, box.swizzle));
     }
+    if (col * tile.element_bytes % 16 != 0) {
+        raise(FaultKind::kBadBox, site,
+              text("a box from column %d on: %d bytes are no multiple of 16", col, col * tile.element_bytes));
+    }
     const uint32_t alignment = tile.swizzle == 0 ? 128 : 1024;
     if (tile.base % alignment != 0) {
         raise(FaultKind::kMisaligned, site,
