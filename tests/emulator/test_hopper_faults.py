@@ -172,7 +172,7 @@ def test_barriers_are_used_once_their_making_is_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("completion", ["late", "random"])
-@pytest.mark.parametrize(("row", "col"), [(0, 0), (4, 4), (-3, -5), (15, 20), (-8, 0), (20, 40)])
+@pytest.mark.parametrize(("row", "col"), [(0, 0), (4, 4), (-3, -8), (15, 20), (-8, 0), (20, 40)])
 def test_boxes_are_zero_outside_and_stores_stay_inside(tmp_path: Path, row: int, col: int, completion: str) -> None:
     y, report = run(tmp_path, [*load(row, col), *store(row + 1, col + 4)], completion=completion)
     x = np.zeros((ROWS + 48, COLS + 96), np.float32)
