@@ -11,7 +11,7 @@ from typing import Any
 from loomgen.mutation import Kind
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-COLUMNS = ("race", "pending_copy", "uninitialised", "layout", "bits")
+COLUMNS = ("race", "pending_copy", "uninitialised", "layout", "deadlock", "bad_barrier", "accumulator", "proxy", "bits")
 
 
 def rows() -> list[dict[str, Any]]:
