@@ -9,6 +9,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+L2_NORM_EPSILON = 1e-6
+"""Added to the squared length of a row before it is normalised."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
@@ -42,9 +45,11 @@ class Batch:
     scale: float
 
     def output(self, pieces: Sequence[Tensor]) -> Tensor:
-        """``pieces`` of o [.., HV, V] in token order as the caller wants them, zeros for slack tokens."""
-        n_tokens = self.o_shape[:-2].numel()
-        return join(pieces, (n_tokens, *self.o_shape[-2:]), self.v.dtype).reshape(self.o_shape)
+        """``pieces`` of a token tensor [.., heads, ..], in token order, as the caller lays tokens out, zeros for slack
+        tokens; no piece at all: that of o."""
+        tokens = self.o_shape[:-2]
+        of_token = pieces[0].shape[1:] if pieces else self.o_shape[-2:]
+        return join(pieces, (tokens.numel(), *of_token), self.v.dtype).reshape(*tokens, *of_token)
 
 
 def sequence_bounds(cu_seqlens: Tensor | Sequence[int], n_tokens: int) -> tuple[int, ...]:
@@ -83,8 +88,8 @@ def per_value_head(x: Tensor, n_value_heads: int) -> Tensor:
 
 
 def l2_normalise(x: Tensor) -> Tensor:
-    """``x`` divided by its length along the last axis; 1e-6 is added to the squared length."""
-    return x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6)
+    """``x`` divided by its length along the last axis; L2_NORM_EPSILON is added to the squared length."""
+    return x * torch.rsqrt((x * x).sum(-1, keepdim=True) + L2_NORM_EPSILON)
 
 
 def batch(

@@ -8,13 +8,14 @@ Rows of slack tokens come back as zeros. Results have the dtype of the inputs; a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from loomgen.golden.layout import Chunk, chunks, join, l2_normalise, per_value_head, sequence_bounds
+from loomgen.golden.layout import chunks, join, l2_normalise, per_value_head, sequence_bounds
+from loomgen.golden.within import decays, heads_first, inverse_of, padded, with_gates
 
 CHUNK = 64
 """Tokens in a chunk, unless a call says otherwise."""
@@ -70,7 +71,7 @@ def prep(
     for c in chunks(bounds, chunk):
         within = log2_gates[c.tokens].cumsum(0).T
         sums.append(torch.cat([within, within[:, -1:].expand(-1, chunk - within.shape[-1])], dim=-1)[None])
-        steps.append(_padded(beta[c.tokens].T, chunk)[None])
+        steps.append(padded(beta[c.tokens].T, chunk)[None])
     qn, kn = (join([l2_normalise(x[: bounds[-1]]) if normalise else x[: bounds[-1]]], x.shape, x.dtype) for x in (q, k))
     shape = (len(sums), g.shape[1], chunk)
     return Prepared(qn, kn, join(sums, shape, g.dtype), join(steps, shape, beta.dtype))
@@ -84,12 +85,12 @@ def wy(kn: Tensor, G: Tensor, beta: Tensor, cu_seqlens: Offsets) -> Tensor:
     n_value_heads, chunk = G.shape[1:]
     keys = per_value_head(kn, n_value_heads)
     inverses = []
-    for c, gates, steps in _with_gates(G, beta, sequence_bounds(cu_seqlens, kn.shape[0])):
-        kc = _swap(keys[c.tokens])
-        lower = (steps[:, :, None] * _decays(gates) * (kc @ kc.mT)).tril(-1)
+    for c, gates, steps in with_gates(G, beta, sequence_bounds(cu_seqlens, kn.shape[0])):
+        kc = heads_first(keys[c.tokens])
+        lower = (steps[:, :, None] * decays(gates) * (kc @ kc.mT)).tril(-1)
         identity = torch.eye(lower.shape[-1], dtype=lower.dtype)
         inverse = torch.linalg.solve_triangular(identity + lower, identity.expand_as(lower), upper=False)
-        inverses.append(_swap(_padded(inverse, chunk)))
+        inverses.append(heads_first(padded(inverse, chunk)))
     return join(inverses, (kn.shape[0], n_value_heads, chunk), kn.dtype)
 
 
@@ -97,10 +98,10 @@ def wy_recompute(kn: Tensor, v: Tensor, G: Tensor, beta: Tensor, A: Tensor, cu_s
     """w = A (beta 2^G k); u = A (beta v). ``v`` [T, HV, V]; ``A`` as :func:`wy` returns it, the others as it takes."""
     keys = per_value_head(kn, v.shape[1])
     ws, us = [], []
-    for c, gates, steps in _with_gates(G, beta, sequence_bounds(cu_seqlens, v.shape[0])):
-        inverse = _inverse(A, c)
-        ws.append(_swap(inverse @ ((steps * torch.exp2(gates))[:, :, None] * _swap(keys[c.tokens]))))
-        us.append(_swap(inverse @ (steps[:, :, None] * _swap(v[c.tokens]))))
+    for c, gates, steps in with_gates(G, beta, sequence_bounds(cu_seqlens, v.shape[0])):
+        inverse = inverse_of(A, c)
+        ws.append(heads_first(inverse @ ((steps * torch.exp2(gates))[:, :, None] * heads_first(keys[c.tokens]))))
+        us.append(heads_first(inverse @ (steps[:, :, None] * heads_first(v[c.tokens]))))
     return Transform(w=join(ws, (*v.shape[:2], kn.shape[-1]), v.dtype), u=join(us, v.shape, v.dtype))
 
 
@@ -116,12 +117,12 @@ def fwd_h(kn: Tensor, v: Tensor, A: Tensor, G: Tensor, beta: Tensor, h0: Tensor 
     start = torch.zeros(len(bounds) - 1, *state_shape, dtype=v.dtype) if h0 is None else h0
     states = list(start)
     entering, news = [], []
-    for c, gates, steps in _with_gates(G, beta, bounds):
-        state, kc = states[c.sequence], _swap(keys[c.tokens])
+    for c, gates, steps in with_gates(G, beta, bounds):
+        state, kc = states[c.sequence], heads_first(keys[c.tokens])
         entering.append(state[None])
-        alone = steps[:, :, None] * (_swap(v[c.tokens]) - torch.exp2(gates)[:, :, None] * (kc @ state.mT))
-        new = _inverse(A, c) @ alone
-        news.append(_padded(new.mT, G.shape[-1])[None])
+        alone = steps[:, :, None] * (heads_first(v[c.tokens]) - torch.exp2(gates)[:, :, None] * (kc @ state.mT))
+        new = inverse_of(A, c) @ alone
+        news.append(padded(new.mT, G.shape[-1])[None])
         last = gates[:, -1:]
         weighted = torch.exp2(last - gates)[:, :, None] * new
         states[c.sequence] = torch.exp2(last)[:, :, None] * state + weighted.mT @ kc
@@ -143,38 +144,8 @@ def fwd_o(qn: Tensor, kn: Tensor, v_new: Tensor, h: Tensor, G: Tensor, cu_seqlen
     every = chunks(sequence_bounds(cu_seqlens, qn.shape[0]), chunk)
     for c, state, new, sums in zip(every, h, v_new, G, strict=True):
         length = c.end - c.start
-        qc, kc, gates = _swap(queries[c.tokens]), _swap(keys[c.tokens]), sums[:, :length]
+        qc, kc, gates = heads_first(queries[c.tokens]), heads_first(keys[c.tokens]), sums[:, :length]
         entering = torch.exp2(gates)[:, :, None] * (qc @ state.mT)
-        within = (_decays(gates) * (qc @ kc.mT)) @ new[:, :, :length].mT
-        outputs.append(_swap(scale * (entering + within)))
+        within = (decays(gates) * (qc @ kc.mT)) @ new[:, :, :length].mT
+        outputs.append(heads_first(scale * (entering + within)))
     return join(outputs, (qn.shape[0], n_value_heads, value_dim), v_new.dtype)
-
-
-def _with_gates(G: Tensor, beta: Tensor, bounds: Sequence[int]) -> Iterator[tuple[Chunk, Tensor, Tensor]]:
-    """Each chunk with its gates' sums and steps, [HV, L] both: without what stands past its end."""
-    for c, sums, steps in zip(chunks(bounds, G.shape[-1]), G, beta, strict=True):
-        length = c.end - c.start
-        yield c, sums[:, :length], steps[:, :length]
-
-
-def _inverse(A: Tensor, c: Chunk) -> Tensor:
-    """That of chunk ``c``: [HV, L, L]."""
-    return _swap(A[c.tokens])[:, :, : c.end - c.start]
-
-
-def _padded(x: Tensor, n: int) -> Tensor:
-    """``x`` with zeros up to length ``n`` in its last axis."""
-    return torch.nn.functional.pad(x, (0, n - x.shape[-1]))
-
-
-def _decays(gates: Tensor) -> Tensor:
-    """``gates`` [HV, L] to 2^(G_i - G_j) for j <= i, else 0: [HV, L, L]; masked before the exponential, so that a
-    difference of the wrong sign never overflows, in the value or in a gradient."""
-    differences = gates[:, :, None] - gates[:, None, :]
-    future = torch.ones(differences.shape[-2:], dtype=torch.bool).triu(1)
-    return torch.exp2(differences.masked_fill(future, -torch.inf))
-
-
-def _swap(x: Tensor) -> Tensor:
-    """[tokens, heads, D] to [heads, tokens, D] and back."""
-    return x.transpose(0, 1)
