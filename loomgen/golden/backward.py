@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from loomgen.golden.layout import L2_NORM_EPSILON, batch, l2_normalise
+from loomgen.golden.layout import batch, reciprocal_length, states_v_first
 from loomgen.golden.stages import CHUNK, LOWEST_LOG2_GATE, fwd_h, prep, wy
 from loomgen.golden.stages_backward import chunk_grads, dhu
 
@@ -55,7 +55,7 @@ def chunk_gated_delta_rule_backward(
     )  # fmt: skip
     bounds, scale = inputs.bounds, inputs.scale
     d_out = do.to(dtype).reshape(-1, *v.shape[-2:])[: bounds[-1]]
-    d_final = _final_gradient(dht, inputs.state, state_v_first)
+    d_final = states_v_first("dht", dht, inputs.state, state_v_first)
     prepared = prep(inputs.q, inputs.k, inputs.g, inputs.beta, bounds, normalise=use_qk_l2norm, chunk=chunk)
     inverse = wy(prepared.kn, prepared.G, prepared.beta, bounds)
     scanned = fwd_h(prepared.kn, inputs.v, inverse, prepared.G, prepared.beta, inputs.state, bounds)
@@ -71,19 +71,8 @@ def chunk_gated_delta_rule_backward(
     )  # fmt: skip
 
 
-def _final_gradient(dht: Tensor | None, state: Tensor, state_v_first: bool) -> Tensor:
-    """``dht`` as the states are kept, [N, HV, V, K] like ``state``; zeros if it is None."""
-    if dht is None:
-        return torch.zeros_like(state)
-    gradient = dht.to(state.dtype) if state_v_first else dht.to(state.dtype).transpose(-1, -2)
-    if gradient.shape != state.shape:
-        want = tuple(state.shape if state_v_first else state.mT.shape)
-        raise ValueError(f"dht has shape {tuple(dht.shape)}: want {want}, that of the final state")
-    return gradient
-
-
 def _through_norm(x: Tensor, d_normalised: Tensor) -> Tensor:
-    """The gradient of rows ``x`` from that of :func:`l2_normalise` of them."""
-    normalised = l2_normalise(x)
-    reciprocal = torch.rsqrt((x * x).sum(-1, keepdim=True) + L2_NORM_EPSILON)
+    """The gradient of rows ``x`` from that of their ``l2_normalise``."""
+    reciprocal = reciprocal_length(x)
+    normalised = x * reciprocal
     return reciprocal * (d_normalised - (d_normalised * normalised).sum(-1, keepdim=True) * normalised)

@@ -9,9 +9,6 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-L2_NORM_EPSILON = 1e-6
-"""Added to the squared length of a row before it is normalised."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
@@ -88,8 +85,13 @@ def per_value_head(x: Tensor, n_value_heads: int) -> Tensor:
 
 
 def l2_normalise(x: Tensor) -> Tensor:
-    """``x`` divided by its length along the last axis; L2_NORM_EPSILON is added to the squared length."""
-    return x * torch.rsqrt((x * x).sum(-1, keepdim=True) + L2_NORM_EPSILON)
+    """``x`` divided by its length along the last axis."""
+    return x * reciprocal_length(x)
+
+
+def reciprocal_length(x: Tensor) -> Tensor:
+    """1 over the length of ``x`` along the last axis, which stays; 1e-6 is added to the squared length."""
+    return torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6)
 
 
 def batch(
@@ -110,6 +112,7 @@ def batch(
     n_tokens = v.shape[:-2].numel()
     bounds = _bounds(v, cu_seqlens, n_tokens)
     n_batch_axes = v.ndim - 2
+    zeros = torch.zeros(len(bounds) - 1, v.shape[-2], v.shape[-1], k.shape[-1], dtype=dtype)
 
     def packed(x: Tensor) -> Tensor:
         return x.to(dtype).reshape(n_tokens, *x.shape[n_batch_axes:])[: bounds[-1]]
@@ -120,7 +123,7 @@ def batch(
         v=packed(v),
         g=packed(torch.zeros_like(beta) if g is None else g),
         beta=packed(beta),
-        state=_start_state(initial_state, len(bounds) - 1, v, k, state_v_first, dtype),
+        state=states_v_first("initial_state", initial_state, zeros, state_v_first),
         bounds=bounds,
         o_shape=v.shape,
         scale=k.shape[-1] ** -0.5 if scale is None else scale,
@@ -151,15 +154,15 @@ def _bounds(v: Tensor, cu_seqlens: Tensor | None, n_tokens: int) -> tuple[int, .
     return tuple(n * length for n in range(n_sequences + 1))
 
 
-def _start_state(
-    initial: Tensor | None, n_sequences: int, v: Tensor, k: Tensor, state_v_first: bool, dtype: torch.dtype
-) -> Tensor:
-    shape = (n_sequences, v.shape[-2], v.shape[-1], k.shape[-1])
-    if initial is None:
-        return torch.zeros(shape, dtype=dtype)
-    state = initial.to(dtype) if state_v_first else initial.to(dtype).transpose(-1, -2)
-    if state.shape != shape:
-        raise ValueError(
-            f"initial_state has shape {tuple(initial.shape)}: want {shape}, last two swapped if K comes first"
-        )
-    return state
+def states_v_first(name: str, given: Tensor | None, like: Tensor, state_v_first: bool) -> Tensor:
+    """States as they are kept, [N, HV, V, K] and of the dtype of ``like``, from the caller's layout; None is zeros.
+
+    Raises ValueError, with the argument's ``name``, unless they then have the shape of ``like``.
+    """
+    if given is None:
+        return torch.zeros_like(like)
+    states = given.to(like.dtype) if state_v_first else given.to(like.dtype).transpose(-1, -2)
+    if states.shape != like.shape:
+        want = like.shape if state_v_first else like.mT.shape
+        raise ValueError(f"{name} has shape {tuple(given.shape)}: want {tuple(want)}")
+    return states
