@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from loomgen.conformance.case import INCLUDE, Case
 from loomgen.conformance.compare import Array
 from loomgen.conformance.host import compile_for_host, run_on_host
 from loomgen.errors import LoomgenError
+from loomgen.toolchain.find import GXX, find_tool, tool_version
 
 _MANIFEST = "manifest.json"
 _PACKAGE = Path(__file__).parent
@@ -64,7 +64,7 @@ def prepare(cases: Sequence[Case], folder: Path, cache: Path) -> None:
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         digests = {name: digest for part in pool.map(run_source, _sources(cases)) for name, digest in part.items()}
-    manifest = {"sources": sources_digest(), "compiler": _compiler_version(), "inputs": digests}
+    manifest = {"sources": sources_digest(), "compiler": tool_version(find_tool(GXX)), "inputs": digests}
     (folder / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
@@ -105,8 +105,3 @@ def _digest_of_arrays(arrays: Sequence[Array]) -> str:
         sha.update(f"{array.dtype.str} {array.shape}\n".encode())
         sha.update(np.ascontiguousarray(array).tobytes())
     return sha.hexdigest()
-
-
-def _compiler_version() -> str:
-    done = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
