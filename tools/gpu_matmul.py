@@ -3,8 +3,8 @@
     python -m tools.gpu_matmul prepare --out PROJECT            # anywhere: the stage rendered with dims of 8192
     python -m tools.gpu_matmul run --project PROJECT --out DIR --commit SHA
 
-``run`` needs torch for CUDA, cuda-bindings, pydantic, nvcc and ninja; it writes DIR/matmul_tma.json and exits 1 where a
-result is wrong, a repetition differs, or the product is slower than 70 % of torch's.
+``run`` needs torch for CUDA, cuda-bindings, pydantic, nvcc and ninja; it writes DIR/matmul_tma.<card>.json and exits 1
+where a result is wrong, a repetition differs, or the product is slower than 70 % of torch's.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from loomgen.bench.timing import Spread, interleaved, spread
+from loomgen.conformance.evidence import Card, first_card
+from tools.gpu_evidence import write_evidence
 
 STAGE = "matmul_tma"
 SIZE = 8192
@@ -55,6 +58,7 @@ def run(project: Path, out: Path, commit: str) -> int:
     from loomgen.runtime.resident import upload
     from loomgen.runtime.tables import window_tables
 
+    card = first_card()
     kernels = DeviceKernels(0, CudaDriver(), CubinStore(root=project))
     (kernel,) = kernels.registry.kernels
     tensors = {name: torch.empty(SIZE, SIZE, dtype=torch.bfloat16, device=DEVICE) for name in ("a", "b", "out")}
@@ -68,34 +72,27 @@ def run(project: Path, out: Path, commit: str) -> int:
         return torch.matmul(tensors["a"], tensors["b"].T)
 
     checks = {"integers": _integers_are_exact(tensors, ours), **_floats(tensors, ours)}
-    times = _interleaved({"loomgen": ours, "cublas": cublas}, GpuTimer())
-    return _report(checks, times, out, commit)
+    timer, calls = GpuTimer(), {"loomgen": ours, "cublas": cublas}
+    interleaved(calls, WARMUPS, timer.call_ms)
+    times = {name: spread(samples) for name, samples in interleaved(calls, CALLS, timer.call_ms).items()}
+    return _report(checks, times, card, out, commit)
 
 
-def _report(checks: dict[str, Any], times: dict[str, dict[str, float]], out: Path, commit: str) -> int:
+def _report(checks: dict[str, Any], times: dict[str, Spread], card: Card, out: Path, commit: str) -> int:
     """Writes the evidence; 1 where something is wrong or slow."""
-    fraction = times["cublas"]["median"] / times["loomgen"]["median"]
-    properties = torch.cuda.get_device_properties(0)
-    document = {
-        "card": properties.name,
-        "versions": {"torch": torch.__version__, "cuda": torch.version.cuda},
-        "commit": commit,
-        "command": f"python -m tools.gpu_matmul run --project PROJECT --out DIR --commit {commit}",
-        "rows": [
-            {
-                "row": f"{SIZE}x{SIZE}x{SIZE} bf16",
-                "pass": "matmul",
-                "kernel_ms": {name: spread["median"] for name, spread in times.items()},
-                "kernel_range_ms": {name: [spread["low"], spread["high"]] for name, spread in times.items()},
-                "tflops": {name: round(2e-9 * SIZE**3 / spread["median"], 1) for name, spread in times.items()},
-                "fraction_of_cublas": round(fraction, 4),
-                **checks,
-            }
-        ],
+    fraction = times["cublas"].median / times["loomgen"].median
+    row = {
+        "row": f"{SIZE}x{SIZE}x{SIZE} bf16",
+        "pass": "matmul",
+        "kernel_ms": {name: found.median for name, found in times.items()},
+        "kernel_range_ms": {name: [found.low, found.high] for name, found in times.items()},
+        "tflops": {name: round(2e-9 * SIZE**3 / found.median, 1) for name, found in times.items()},
+        "fraction_of_cublas": round(fraction, 4),
+        **checks,
     }
-    out.mkdir(parents=True, exist_ok=True)
-    (out / f"{STAGE}.json").write_text(json.dumps(document, indent=2) + "\n")
-    print(json.dumps(document["rows"], indent=2))
+    command = f"python -m tools.gpu_matmul run --project PROJECT --out DIR --commit {commit}"
+    write_evidence(out, STAGE, card, [row], command=command, commit=commit)
+    print(json.dumps(row, indent=2))
     is_right = checks["integers"] and checks["repeats_equal"] == REPEATS and checks["rel_l2"]["out"] <= BOUND
     return 0 if is_right and fraction >= FRACTION_OF_CUBLAS else 1
 
@@ -119,20 +116,6 @@ def _floats(tensors: dict[str, torch.Tensor], ours: Callable[[], torch.Tensor]) 
     exact = tensors["a"][rows].double() @ tensors["b"].double().T
     error = float((first[rows].double() - exact).norm() / exact.norm())
     return {"repeats_equal": n_equal, "rel_l2": {"out": error}}
-
-
-def _interleaved(calls: dict[str, Callable[[], torch.Tensor]], timer: Any) -> dict[str, dict[str, float]]:
-    """Median and spread of each call, in ms; each starts with a flushed L2 cache."""
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(WARMUPS + CALLS):
-        for name, call in calls.items():
-            elapsed = timer.call_ms(call)
-            if turn >= WARMUPS:
-                samples[name].append(elapsed)
-    return {
-        name: {"median": statistics.median(found), "low": min(found), "high": max(found)}
-        for name, found in samples.items()
-    }
 
 
 def main() -> int:

@@ -9,7 +9,6 @@ DIR/operator.<card>.json and prints a table. Exit codes: 0 all checks hold, 1 no
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -29,9 +28,10 @@ from loomgen.ops.dispatch import FAMILY
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
 from loomgen.runtime.kernels import DeviceKernels
-from loomgen.toolchain.find import NVCC, find_tool, tool_version
+from loomgen.toolchain.find import GXX, NVCC, find_tool, tool_version
 from loomgen.verify.op import CASES, OP_BOUND, OpCase, golden_op, op_inputs
 from loomgen.verify.stages import relative_l2
+from tools.gpu_evidence import write_evidence
 from tools.operator_calls import Call, Results, make_call, make_exact_call, moved, same
 
 GPU = torch.device("cuda", 0)
@@ -283,24 +283,15 @@ def line(row: Row) -> str:
     return f"{row.check:<10} {row.case:<40} {measured:<60} {'ok' if row.ok else 'FAILED'}"
 
 
-def write_document(out: Path, card: Card, commit: str, rows: Sequence[Row]) -> None:
+def write_rows(out: Path, card: Card, commit: str, rows: Sequence[Row]) -> None:
     used = {
-        **versions(tool_version(find_tool(NVCC)), tool_version(Path("g++"))),
+        **versions(tool_version(find_tool(NVCC)), tool_version(find_tool(GXX))),
         "torch": torch.__version__,
         "cores": str(os.cpu_count()),
     }
-    document = {
-        "card": card.name,
-        "driver": card.driver,
-        "clocks": dict(card.clocks),
-        "versions": used,
-        "commit": commit,
-        "command": f"python -m tools.gpu_operator --out {out} --commit {commit}",
-        "rows": [asdict(row) for row in rows],
-    }
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / f"operator.{card.slug}.json"
-    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    command = f"python -m tools.gpu_operator --out {out} --commit {commit}"
+    found = [asdict(row) for row in rows]
+    write_evidence(out, "operator", card, found, command=command, commit=commit, versions=used)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -315,7 +306,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for check in checks(kernels.target.name):
             rows.append(check())
             print(line(rows[-1]), flush=True)
-        write_document(options.out, card, options.commit, rows)
+        write_rows(options.out, card, options.commit, rows)
     except (LoomgenError, OSError, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr)
         return _COULD_NOT_RUN

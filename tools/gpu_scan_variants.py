@@ -3,21 +3,23 @@
     python -m tools.gpu_scan_variants --out DIR --commit SHA
 
 What `loomgen.ops.dispatch.scan_variant` goes by. Variants are interleaved, the L2 cache is flushed before each launch;
-medians. Writes DIR/scan_variants.json. Needs torch for CUDA, cuda-bindings, pydantic, nvcc and ninja.
+medians. Writes DIR/scan_variants.<card>.json. Needs torch for CUDA, cuda-bindings, pydantic, nvcc and ninja.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from loomgen.bench.gpu import DEVICE, GpuTimer
+from loomgen.bench.timing import Timed, interleaved
+from loomgen.conformance.evidence import first_card
 from loomgen.ops.dispatch import CHUNK, CallShape, ScanVariant, scan_variant, select
 from loomgen.registry import KernelEntry
 from loomgen.runtime.bind import Value
@@ -27,6 +29,7 @@ from loomgen.runtime.kernels import DeviceKernels
 from loomgen.runtime.launch import LaunchPlan, prepare_plan
 from loomgen.runtime.resident import upload
 from loomgen.runtime.tables import window_tables
+from tools.gpu_evidence import write_evidence
 
 VARIANTS: tuple[ScanVariant, ...] = ("r32k2", "r32k1", "r64k1")
 N_TOKENS = 16384
@@ -90,12 +93,9 @@ def measure(kernels: DeviceKernels, timer: GpuTimer, shape: tuple[int, int, int]
         name: [tensor.data_ptr() for tensor in (given[n] for n in made.names) if isinstance(tensor, torch.Tensor)]
         for name, made in plans.items()
     }
-    times: dict[str, list[float]] = {name: [] for name in VARIANTS}
-    for turn in range(WARMUPS + CALLS):
-        for name, made in plans.items():
-            elapsed = timer.call_ms(lambda made=made, name=name: made.run(addresses[name]))  # type: ignore[misc]
-            if turn >= WARMUPS:
-                times[name].append(elapsed)
+    launches: dict[str, Timed] = {name: partial(made.run, addresses[name]) for name, made in plans.items()}
+    interleaved(launches, WARMUPS, timer.call_ms)
+    times = interleaved(launches, CALLS, timer.call_ms)
     row = f"{shape[0]}x{N_TOKENS // shape[0]} {shape[1]}/{shape[2]}"
     medians = {name: round(statistics.median(samples), 4) for name, samples in times.items()}
     return {"row": row, "pass": "fwd_h", "kernel_ms": medians, "chosen": scan_variant(call)}
@@ -106,21 +106,12 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--commit", required=True)
     options = parser.parse_args()
-    driver = CudaDriver()
-    kernels = DeviceKernels(0, driver, CubinStore())
+    card = first_card()
+    kernels = DeviceKernels(0, CudaDriver(), CubinStore())
     timer = GpuTimer()
     rows = [measure(kernels, timer, shape) for shape in SHAPES]
-    properties = torch.cuda.get_device_properties(DEVICE)
-    document = {
-        "card": properties.name,
-        "multiprocessors": properties.multi_processor_count,
-        "versions": {"torch": torch.__version__, "cuda": torch.version.cuda},
-        "commit": options.commit,
-        "command": f"python -m tools.gpu_scan_variants --out DIR --commit {options.commit}",
-        "rows": rows,
-    }
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "scan_variants.json").write_text(json.dumps(document, indent=2) + "\n")
+    command = f"python -m tools.gpu_scan_variants --out DIR --commit {options.commit}"
+    write_evidence(options.out, "scan_variants", card, rows, command=command, commit=options.commit)
     for row in rows:
         print(row["row"], row["kernel_ms"], row["chosen"])
     return 0

@@ -79,13 +79,21 @@ def rounds(names: Sequence[str], n_rounds: int) -> Iterator[str]:
         yield from (*names[first:], *names[:first])
 
 
+def interleaved(calls: Mapping[str, Timed], n_rounds: int, sample: Callable[[Timed], float]) -> dict[str, list[float]]:
+    """A sample of every call in each of ``n_rounds`` :func:`rounds`, by name."""
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    for name in rounds(tuple(calls), n_rounds):
+        samples[name].append(sample(calls[name]))
+    return samples
+
+
 def measure_times(calls: Mapping[str, Timed], timer: Timer, settings: Settings) -> dict[str, Times]:
     """The times of each of ``calls``, by name."""
     names = tuple(calls)
     for name in rounds(names, settings.warmups):
         calls[name]()
-    call_ms = _sampled(calls, settings.calls, timer.call_ms)
-    host_us = _sampled(calls, settings.host_calls, timer.host_us)
+    call_ms = interleaved(calls, settings.calls, timer.call_ms)
+    host_us = interleaved(calls, settings.host_calls, timer.host_us)
     schedule = list(rounds(names, settings.profiled))
     profiles = list(zip(schedule, timer.profile([calls[name] for name in schedule]), strict=True))
     times = {}
@@ -102,10 +110,3 @@ def measure_times(calls: Mapping[str, Timed], timer: Timer, settings: Settings) 
 
 def total_us(kernels: Sequence[KernelTime]) -> float:
     return sum(kernel.us for kernel in kernels)
-
-
-def _sampled(calls: Mapping[str, Timed], n_rounds: int, sample: Callable[[Timed], float]) -> dict[str, list[float]]:
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    for name in rounds(tuple(calls), n_rounds):
-        samples[name].append(sample(calls[name]))
-    return samples
