@@ -5,7 +5,7 @@ from loomgen.golden.chunk import chunk_gated_delta_rule
 from loomgen.golden.layout import Chunk, chunks, l2_normalise
 from loomgen.golden.recurrence import recurrent_gated_delta_rule
 from loomgen.golden.stages import CHUNK, Prepared, Scanned, Transform, fwd_h, fwd_o, prep, wy, wy_recompute
-from loomgen.golden.stages_backward import ChunkGradients, ReverseScanned, chunk_grads, dhu
+from loomgen.golden.stages_backward import ChunkGradients, ReverseScanned, chunk_grads, dhu, dv_local
 
 __all__ = [
     "CHUNK",
@@ -21,6 +21,7 @@ __all__ = [
     "chunk_grads",
     "chunks",
     "dhu",
+    "dv_local",
     "fwd_h",
     "fwd_o",
     "l2_normalise",

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from loomgen.golden.layout import batch, reciprocal_length, states_v_first
-from loomgen.golden.stages import CHUNK, LOWEST_LOG2_GATE, fwd_h, prep, wy
-from loomgen.golden.stages_backward import chunk_grads, dhu
+from loomgen.golden.layout import batch, states_v_first
+from loomgen.golden.stages import CHUNK, fwd_h, prep, wy
+from loomgen.golden.stages_backward import chunk_grads, dhu, dv_local
 
 
 class Gradients(NamedTuple):
@@ -59,20 +58,11 @@ def chunk_gated_delta_rule_backward(
     prepared = prep(inputs.q, inputs.k, inputs.g, inputs.beta, bounds, normalise=use_qk_l2norm, chunk=chunk)
     inverse = wy(prepared.kn, prepared.G, prepared.beta, bounds)
     scanned = fwd_h(prepared.kn, inputs.v, inverse, prepared.G, prepared.beta, inputs.state, bounds)
-    reverse = dhu(prepared, inverse, d_out, d_final, bounds, scale=scale)
-    dq, dk, dv, dg, dbeta = chunk_grads(prepared, inputs.v, scanned, reverse, d_out, bounds, scale=scale)
-    if use_qk_l2norm:
-        dq, dk = _through_norm(inputs.q, dq), _through_norm(inputs.k, dk)
-    kept = inputs.g * math.log2(math.e) >= LOWEST_LOG2_GATE
+    within = dv_local(prepared, d_out, bounds, scale=scale)
+    reverse = dhu(prepared, inverse, d_out, within, d_final, bounds, scale=scale)
+    dq, dk, dv, dg, dbeta = chunk_grads(prepared, inputs.v, inputs.g, scanned, reverse, d_out, bounds, scale=scale)
     return Gradients(
         q=inputs.output([dq]), k=inputs.output([dk]), v=inputs.output([dv]),
-        g=inputs.output([dg * kept]), beta=inputs.output([dbeta]),
+        g=inputs.output([dg]), beta=inputs.output([dbeta]),
         initial_state=reverse.dh0 if state_v_first else reverse.dh0.transpose(-1, -2),
     )  # fmt: skip
-
-
-def _through_norm(x: Tensor, d_normalised: Tensor) -> Tensor:
-    """The gradient of rows ``x`` from that of their ``l2_normalise``."""
-    reciprocal = reciprocal_length(x)
-    normalised = x * reciprocal
-    return reciprocal * (d_normalised - (d_normalised * normalised).sum(-1, keepdim=True) * normalised)

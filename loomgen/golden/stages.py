@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from loomgen.golden.layout import chunks, join, l2_normalise, per_value_head, sequence_bounds
+from loomgen.golden.layout import chunks, join, per_value_head, reciprocal_length, sequence_bounds
 from loomgen.golden.within import decays, heads_first, inverse_of, padded, with_gates
 
 CHUNK = 64
@@ -27,7 +27,8 @@ Offsets = Tensor | Sequence[int]
 
 
 class Prepared(NamedTuple):
-    """``qn``, ``kn`` [T, H, K]; by chunk, [NC, HV, C], ``G``, the running sums of the clamped log2 gates, and ``beta``.
+    """``qn``, ``kn`` [T, H, K]; by chunk, [NC, HV, C], ``G``, the running sums of the clamped log2 gates, and ``beta``;
+    ``q_rstd``, ``k_rstd`` [T, H], 1 over the lengths that q and k had, None where they are not normalised.
 
     Past a short chunk's end its last sum is repeated and ``beta`` is 0.
     """
@@ -36,6 +37,8 @@ class Prepared(NamedTuple):
     kn: Tensor
     G: Tensor
     beta: Tensor
+    q_rstd: Tensor | None
+    k_rstd: Tensor | None
 
 
 class Transform(NamedTuple):
@@ -72,9 +75,28 @@ def prep(
         within = log2_gates[c.tokens].cumsum(0).T
         sums.append(torch.cat([within, within[:, -1:].expand(-1, chunk - within.shape[-1])], dim=-1)[None])
         steps.append(padded(beta[c.tokens].T, chunk)[None])
-    qn, kn = (join([l2_normalise(x[: bounds[-1]]) if normalise else x[: bounds[-1]]], x.shape, x.dtype) for x in (q, k))
     shape = (len(sums), g.shape[1], chunk)
-    return Prepared(qn, kn, join(sums, shape, g.dtype), join(steps, shape, beta.dtype))
+    (qn, q_rstd), (kn, k_rstd) = (_normalised(x, bounds[-1]) if normalise else (x, None) for x in (q, k))
+    return Prepared(
+        qn=_without_slack(qn, bounds[-1]),
+        kn=_without_slack(kn, bounds[-1]),
+        G=join(sums, shape, g.dtype),
+        beta=join(steps, shape, beta.dtype),
+        q_rstd=q_rstd,
+        k_rstd=k_rstd,
+    )
+
+
+def _normalised(x: Tensor, n_tokens: int) -> tuple[Tensor, Tensor]:
+    """The first ``n_tokens`` rows of ``x`` divided by their lengths, and 1 over these; slack rows become zeros."""
+    x = _without_slack(x, n_tokens)
+    reciprocal = _without_slack(reciprocal_length(x), n_tokens)
+    return x * reciprocal, reciprocal[..., 0]
+
+
+def _without_slack(x: Tensor, n_tokens: int) -> Tensor:
+    """``x`` [T, ..] with zeros from row ``n_tokens`` on, whatever stands there."""
+    return join([x[:n_tokens]], x.shape, x.dtype)
 
 
 def wy(kn: Tensor, G: Tensor, beta: Tensor, cu_seqlens: Offsets) -> Tensor:

@@ -6,13 +6,14 @@ factor ln 2 of a power of two and the factor log2 e of the sums cancel.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from loomgen.golden.layout import join, per_value_head, sequence_bounds
-from loomgen.golden.stages import Offsets, Prepared, Scanned
+from loomgen.golden.stages import LOWEST_LOG2_GATE, Offsets, Prepared, Scanned
 from loomgen.golden.within import decays, heads_first, inverse_of, padded, with_gates
 
 
@@ -26,7 +27,7 @@ class ReverseScanned(NamedTuple):
 
 
 class ChunkGradients(NamedTuple):
-    """``dq``, ``dk`` [T, H, K], of the normalised rows; ``dv`` [T, HV, V]; ``dg``, ``dbeta`` [T, HV]."""
+    """``dq``, ``dk`` [T, H, K]; ``dv`` [T, HV, V]; ``dg``, ``dbeta`` [T, HV]: those of the operator's arguments."""
 
     dq: Tensor
     dk: Tensor
@@ -35,23 +36,38 @@ class ChunkGradients(NamedTuple):
     dbeta: Tensor
 
 
-def dhu(prepared: Prepared, A: Tensor, do: Tensor, dht: Tensor, cu_seqlens: Offsets, *, scale: float) -> ReverseScanned:
-    """The reverse scan, last chunk first: dn = P^T do + 2^(G_C - G) (dS k); dx = A^T dn; dS <- the entering state's.
+def dv_local(prepared: Prepared, do: Tensor, cu_seqlens: Offsets, *, scale: float) -> Tensor:
+    """dn = P^T do, what reaches v_new within its chunk, [T, HV, V]; P_ij = scale 2^(G_i - G_j) (q_i.k_j) for j <= i.
 
-    ``A`` [T, HV, C]; ``do`` [T, HV, V]; ``dht`` [N, HV, V, K]; P_ij = scale 2^(G_i - G_j) (q_i.k_j) for j <= i.
+    ``do`` [T, HV, V].
     """
-    qn, kn, G, beta = prepared
-    n_value_heads, value_dim = do.shape[1:]
-    queries, keys = per_value_head(qn, n_value_heads), per_value_head(kn, n_value_heads)
-    states = list(dht)
-    leaving, rows = [], []
-    for c, gates, steps in reversed(list(with_gates(G, beta, sequence_bounds(cu_seqlens, do.shape[0])))):
-        state = states[c.sequence]
+    n_value_heads = do.shape[1]
+    queries, keys = per_value_head(prepared.qn, n_value_heads), per_value_head(prepared.kn, n_value_heads)
+    rows = []
+    for c, gates, _ in with_gates(prepared.G, prepared.beta, sequence_bounds(cu_seqlens, do.shape[0])):
         qc, kc, doc = (heads_first(x[c.tokens]) for x in (queries, keys, do))
         attention = scale * decays(gates) * (qc @ kc.mT)
+        rows.append(heads_first(attention.mT @ doc))
+    return join(rows, do.shape, do.dtype)
+
+
+def dhu(
+    prepared: Prepared, A: Tensor, do: Tensor, dn: Tensor, dht: Tensor, cu_seqlens: Offsets, *, scale: float
+) -> ReverseScanned:
+    """The reverse scan, last chunk first: dn += 2^(G_C - G) (dS k); dx = A^T dn; dS <- the entering state's.
+
+    ``A`` [T, HV, C]; ``do``, ``dn`` (of :func:`dv_local`) [T, HV, V]; ``dht`` [N, HV, V, K].
+    """
+    n_value_heads, value_dim = do.shape[1:]
+    queries, keys = per_value_head(prepared.qn, n_value_heads), per_value_head(prepared.kn, n_value_heads)
+    G = prepared.G
+    states = list(dht)
+    leaving, rows = [], []
+    for c, gates, steps in reversed(list(with_gates(G, prepared.beta, sequence_bounds(cu_seqlens, do.shape[0])))):
+        state = states[c.sequence]
+        qc, kc, doc, within = (heads_first(x[c.tokens]) for x in (queries, keys, do, dn))
         last, powers = gates[:, -1:], torch.exp2(gates)[:, :, None]
-        dn = attention.mT @ doc + torch.exp2(last - gates)[:, :, None] * (kc @ state.mT)
-        dx = inverse_of(A, c).mT @ dn
+        dx = inverse_of(A, c).mT @ (within + torch.exp2(last - gates)[:, :, None] * (kc @ state.mT))
         leaving.append(state[None])
         rows.append(padded(dx.mT, G.shape[-1])[None])
         from_outputs = scale * (powers * doc).mT @ qc
@@ -67,6 +83,7 @@ def dhu(prepared: Prepared, A: Tensor, do: Tensor, dht: Tensor, cu_seqlens: Offs
 def chunk_grads(
     prepared: Prepared,
     v: Tensor,
+    g: Tensor,
     scanned: Scanned,
     reverse: ReverseScanned,
     do: Tensor,
@@ -76,9 +93,10 @@ def chunk_grads(
 ) -> ChunkGradients:
     """All gradients of a chunk from the states at its two borders; independent of the other chunks.
 
-    ``v``, ``do`` [T, HV, V]. dq and dk are summed over the value heads of a key head in head order.
+    ``v``, ``do`` [T, HV, V]; ``g`` [T, HV], the natural log gates as they came: clamped ones pass no gradient. dq and
+    dk are summed over the value heads of a key head in head order, then go through the norm.
     """
-    qn, kn, G, beta = prepared
+    qn, kn, G, beta = prepared.qn, prepared.kn, prepared.G, prepared.beta
     n_tokens, n_value_heads, _ = v.shape
     queries, keys = per_value_head(qn, n_value_heads), per_value_head(kn, n_value_heads)
     every = with_gates(G, beta, sequence_bounds(cu_seqlens, n_tokens))
@@ -89,13 +107,28 @@ def chunk_grads(
         new, d_rows = (x[:, :, : c.end - c.start].mT for x in (v_new, dx))
         found.append(_within_chunk(qc, kc, vc, doc, gates, steps, h, dh, new, d_rows, scale))
     per_head = (n_tokens, n_value_heads, kn.shape[-1])
+    dq, dk = (
+        _by_key_head(join([getattr(x, name) for x in found], per_head, v.dtype), kn.shape[1]) for name in ("dq", "dk")
+    )
+    kept = g * math.log2(math.e) >= LOWEST_LOG2_GATE
     return ChunkGradients(
-        dq=_by_key_head(join([x.dq for x in found], per_head, v.dtype), kn.shape[1]),
-        dk=_by_key_head(join([x.dk for x in found], per_head, v.dtype), kn.shape[1]),
+        dq=_through_norm(dq, qn, prepared.q_rstd),
+        dk=_through_norm(dk, kn, prepared.k_rstd),
         dv=join([x.dv for x in found], v.shape, v.dtype),
-        dg=join([x.dg for x in found], v.shape[:2], v.dtype),
+        dg=join([x.dg for x in found], v.shape[:2], v.dtype) * kept,
         dbeta=join([x.dbeta for x in found], v.shape[:2], v.dtype),
     )
+
+
+def _through_norm(d_normalised: Tensor, normalised: Tensor, rstd: Tensor | None) -> Tensor:
+    """The gradient of rows from that of the ``normalised`` ones, which are the rows times ``rstd``; None: as they are.
+
+    What lies along a row does not change it.
+    """
+    if rstd is None:
+        return d_normalised
+    along = (d_normalised * normalised).sum(-1, keepdim=True)
+    return rstd[..., None] * (d_normalised - along * normalised)
 
 
 def _within_chunk(
