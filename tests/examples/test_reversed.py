@@ -50,10 +50,29 @@ program: |
   dh0[n,h,e,d] = S[e,d]
 schedule: {rows: e, rings: {kc: 2, dc: 3}}
 """
+_LATER = """\
+      qc[i,d] = k[c[i],h,d]
+      z[e,i] = bf16(S[e,d]) @ qc[i,d]
+      y[c[i],h,e] = z[e,i]
+      S[e,d] = 0.5*S[e,d] + f32(do[c[0],h,e])
+"""
 SPLIT = ("schedule: {rows: e,", "schedule: {rows: e, split: {d: {parts: 2, across: 2}},")
 TWO_SLOTS = ("rings: {kc: 2, dc: 3}", "rings: {kc: 2, dc: 2}")
 ONE_SLOT = ("rings: {kc: 2, dc: 3}", "rings: {kc: 1, dc: 2}")
 FOUR_SLOTS = ("rings: {kc: 2, dc: 3}", "rings: {kc: 4, dc: 4}")
+BOTH_WAYS = (
+    ("  dh0[n,h,e,d] = S[e,d]\n", "  for c in chunks(n):\n" + _LATER + "  dh0[n,h,e,d] = S[e,d]\n"),
+    ("  dh0: {", "  y: {access: out, dtype: f32, shape: [T, H, V]}\n  dh0: {"),
+)
+"""A second loop over the same chunks, from the first on, with copies of its own."""
+TWO_ROLES = (
+    ("V: 32}", "V: 64}"),
+    ("      end[c,h]", "      r[i] = sum[d](f32(bc[i,d])); p[c[i],h] = r[i]\n      end[c,h]"),
+    ("  dh0: {", "  p: {access: out, dtype: f32, shape: [T, H]}\n  dh0: {"),
+    (" + f32(bc[i,d])", ""),
+    ("schedule: {", "schedule: {roles: {a: {warps: 4, runs: [bc, r, p, end]}, b: {warps: 4, runs: rest}}, "),
+)
+"""Two roles, each with a reversed loop of its own, beside each other."""
 LENGTHS = (0, 1, 64, 65, 200)
 HEADS = 2
 
@@ -75,14 +94,23 @@ def project(folder: Path, *edits: tuple[str, str]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("edits", [(), (SPLIT,), (ONE_SLOT,), (FOUR_SLOTS,)], ids=["plain", "split", "one", "four"])
+CASES = {
+    "plain": (),
+    "split": (SPLIT,),
+    "one": (ONE_SLOT,),
+    "four": (FOUR_SLOTS,),
+    "both": BOTH_WAYS,
+    "roles": TWO_ROLES,
+}
+
+
+@pytest.mark.parametrize("edits", CASES.values(), ids=CASES)
 def test_the_kernel_has_the_bits_of_the_interpreter(tmp_path: Path, edits: tuple[tuple[str, str], ...]) -> None:
     kernels = load([project(tmp_path, *edits)], tmp_path)
     for lengths in (LENGTHS, (321,)):
         rows = verify_stages(kernels, "emulate", lengths, (HEADS, HEADS), (0, 1), root=tmp_path, arch="sm_90a")
-        assert [(row.tensor, row.bits, row.ok) for row in rows] == 2 * [
-            (name, True, True) for name in ("dh", "dx", "end", "dh0")
-        ]
+        assert {row.tensor for row in rows} >= {"dh", "dx", "end", "dh0"}
+        assert [(row.tensor, row.seed) for row in rows if not (row.bits and row.ok)] == []
 
 
 def inputs() -> dict[str, Tensor]:
