@@ -55,7 +55,7 @@ def _store_rest(block: Block) -> None:
 
 
 def chunk_loop(block: Block) -> None:
-    """Over the chunks of the sequence, with tiles that are carried from one to the next."""
+    """Over the chunks of the sequence, in either direction, with tiles that are carried from one to the next."""
     carried = [_start(block) for _ in range(block.choices.count(0, 2))]
     place = replace(block.place, has_chunk=True, in_loop=True)
     inside = block.inner(place, ("c.len", "c.pos"))
@@ -66,7 +66,8 @@ def chunk_loop(block: Block) -> None:
         inside.map()
     if not carried or inside.choices.chance(2):
         _store_rest_of_loop(inside)
-    block.say("for c in chunks(n):")
+    chunks = "reversed(chunks(n))" if block.choices.chance(2) else "chunks(n)"
+    block.say(f"for c in {chunks}:")
     block.add(inside)
 
 

@@ -166,7 +166,8 @@ class _Runner:
     def _for_window(self, stmt: tile.ForWindow, scope: Scope) -> None:
         if stmt.window.parent is None:
             raise InternalError("interp", f"the loop window {stmt.window.name} has no parent")
-        extents = chunk_extents(stmt.window, scope.windows[stmt.window.parent], scope.arguments.tables)
+        parent, tables = scope.windows[stmt.window.parent], scope.arguments.tables
+        extents = chunk_extents(stmt.window, parent, tables, is_reversed=stmt.is_reversed)
 
         def iterations() -> Iterator[None]:
             for extent in extents:

@@ -70,17 +70,20 @@ def grid_extent(window: Window, ordinal: int, tables: Tables) -> Extent:
     )
 
 
-def chunk_extents(window: Window, parent: Extent, tables: Tables) -> Iterator[Extent]:
-    """The chunks of a sequence in order, the last one as short as it must be; none for an empty sequence."""
+def chunk_extents(window: Window, parent: Extent, tables: Tables, *, is_reversed: bool) -> Iterator[Extent]:
+    """The chunks of a sequence in order, or the last one first; that one is as short as it must be. None for an empty
+    sequence.
+    """
     if window.kind is not WindowKind.CHUNK:
         raise InternalError("interp", f"a loop over {window.kind.value} windows is not part of the language")
     end = parent.start + parent.length
     first_ordinal = _first_chunk(parent, tables)
-    for iteration, start in enumerate(range(parent.start, end, window.extent)):
+    starts = range(parent.start, end, window.extent)
+    for start in reversed(starts) if is_reversed else starts:
         yield Extent(
             start=start,
             length=min(window.extent, end - start),
-            ordinal=None if first_ordinal is None else first_ordinal + iteration,
+            ordinal=None if first_ordinal is None else first_ordinal + starts.index(start),
             first_readable=parent.start,
             end_readable=end,
             origin=parent.start,

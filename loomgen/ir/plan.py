@@ -176,11 +176,14 @@ class Barrier(Synchronisation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkLoop:
-    """Over the chunks of a sequence. ``it`` is the iteration's name in device code."""
+    """Over the chunks of a sequence; ``is_reversed``: the last one first. Rings turn with the iterations, which count
+    up in either direction.
+    """
 
     window: Window
     body: tuple[PlanOp, ...]
     text: str
+    is_reversed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,20 +198,24 @@ class RangeLoop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preload:
-    """The copies of the first ``count`` iterations of a chunk loop, before it; one group an iteration."""
+    """The copies of the first ``count`` iterations of a chunk loop, before it; one group an iteration. It and the loop
+    have one direction.
+    """
 
     window: Window
     count: int
     copies: tuple[CopyIn, ...]
+    is_reversed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefetch:
-    """Inside a chunk loop: the copies of the iteration ``ahead`` later, where there is one."""
+    """Inside a chunk loop: the copies of the iteration ``ahead`` later, where there is one; in the loop's direction."""
 
     window: Window
     ahead: int
     copies: tuple[CopyIn, ...]
+    is_reversed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

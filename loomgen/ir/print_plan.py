@@ -64,7 +64,7 @@ from loomgen.ir.plan import (
     Wait,
     WarpgroupMma,
 )
-from loomgen.ir.print_tile import print_coord, print_expr
+from loomgen.ir.print_tile import print_chunks, print_coord, print_expr
 from loomgen.ir.tile import Coord, Tensor
 
 
@@ -111,16 +111,13 @@ def _block(ops: tuple[PlanOp, ...]) -> Iterator[str]:
 def _operation(op: PlanOp) -> Iterator[str]:
     match op:
         case ChunkLoop():
-            yield f"for {op.window.name} in chunks({op.window.parent}):"
+            yield f"for {op.window.name} in {print_chunks(op.window, is_reversed=op.is_reversed)}:"
             yield from _indented(_block(op.body))
         case RangeLoop():
             yield f"for {op.name} in range({print_expr(op.begin)}, {print_expr(op.end)}):"
             yield from _indented(_block(op.body))
-        case Preload():
-            yield f"preload the first {op.count} of chunks({op.window.parent}), a group each:"
-            yield from _indented(_block(op.copies))
-        case Prefetch():
-            yield f"prefetch chunk {op.window.name} + {op.ahead}, if there is one:"
+        case Preload() | Prefetch():
+            yield _ahead(op)
             yield from _indented(_block(op.copies))
         case Conditional():
             yield f"if {print_expr(op.cond)}:"
@@ -148,6 +145,12 @@ def _operation(op: PlanOp) -> Iterator[str]:
             yield _hand_over(op)
         case _:
             assert_never(op)
+
+
+def _ahead(op: Preload | Prefetch) -> str:
+    if isinstance(op, Preload):
+        return f"preload the first {op.count} of {print_chunks(op.window, is_reversed=op.is_reversed)}, a group each:"
+    return f"prefetch chunk {op.window.name} {'-' if op.is_reversed else '+'} {op.ahead}, if there is one:"
 
 
 def _indented(lines: Iterator[str]) -> Iterator[str]:

@@ -41,6 +41,7 @@ from loomgen.ir.tile import (
     TileRead,
     Unary,
     UnaryOp,
+    Window,
     WindowCoord,
     WindowKind,
     WindowRead,
@@ -111,7 +112,8 @@ def _statement(stmt: Stmt) -> Iterator[str]:
             coords = ", ".join(print_coord(coord) for coord in stmt.coords)
             yield f"store {stmt.tensor.name}[{coords}] = {print_expr(stmt.source)}"
         case ForWindow():
-            yield from _loop(f"for {stmt.window.name} in chunks({stmt.window.parent})", stmt.carried, stmt.body)
+            chunks = print_chunks(stmt.window, is_reversed=stmt.is_reversed)
+            yield from _loop(f"for {stmt.window.name} in {chunks}", stmt.carried, stmt.body)
         case ForRange():
             bounds = f"{print_expr(stmt.begin)}, {print_expr(stmt.end)}"
             yield from _loop(f"for {stmt.name} in range({bounds})", stmt.carried, stmt.body)
@@ -131,6 +133,12 @@ def _loop(head: str, carried: tuple[Carry, ...], body: tuple[Stmt, ...]) -> Iter
     yield from (f"  carry {carry.inner} = {carry.init.name}, then {carry.update.name}" for carry in carried)
     yield from (f"  {line}" for line in _block(body))
     yield from (f"{carry.result} = {carry.inner.name} after the loop" for carry in carried)
+
+
+def print_chunks(window: Window, *, is_reversed: bool) -> str:
+    """What a loop runs over: ``chunks(n)``, or ``reversed(chunks(n))``."""
+    chunks = f"chunks({window.parent})"
+    return f"reversed({chunks})" if is_reversed else chunks
 
 
 def _branch(stmt: If) -> Iterator[str]:

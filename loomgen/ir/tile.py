@@ -225,13 +225,16 @@ class Carry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForWindow:
-    """``for c in chunks(n)``: the windows of ``window.kind`` in its parent, in order; possibly none."""
+    """``for c in chunks(n)``: the windows of ``window.kind`` in its parent, in order; possibly none. ``is_reversed``:
+    the last one first, ``for c in reversed(chunks(n))``.
+    """
 
     window: Window
     carried: tuple[Carry, ...]
     body: tuple[Stmt, ...]
     text: str
     span: Span = field(compare=False)
+    is_reversed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

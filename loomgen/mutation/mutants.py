@@ -15,6 +15,7 @@ class Kind(str, Enum):
     WEAKENED = "weakened"  # a barrier of the warp instead of the block; a wait for one group less
     LANES = "lanes"  # a lane's place in a fragment or matrix, rotated by one lane
     RING = "ring"  # the next slot of a ring
+    ORDER = "order"  # a reversed loop's chunks from the first on, where it or its copies go
     PHASE = "phase"  # the other phase of a barrier
     SWIZZLE = "swizzle"  # one access of a swizzled tile under another swizzle
 
@@ -44,6 +45,7 @@ _WAIT = re.compile(r"\b(cp_async_wait|tma_store_wait|wgmma_wait)<(\d+)>")
 _LANE_MAP = re.compile(r"^\s*const int (?:matrix_row|col|lane_row|lane_col|pair_row|pair_col) = ")
 _SLOT = re.compile(r"\.at_slot\((\w+) % (\d+)\)")
 _RING_SLOT = re.compile(r"^(\s*const int \w+_slot = )(\w+) % (\d+);")
+_FROM_THE_END = re.compile(r"^(\s*const int \w+_chunk = )\w+_count - 1(?: - (\w+))?;")
 _PHASE = re.compile(r"(mbarrier_wait\(.*, )(1 - )?(\w+_phase\))")
 _TILE = re.compile(r"const SharedTile<(\w+, \w+, \w+, \w+), (\d)> (\w+)\{")
 _RING_TILE = re.compile(r"const auto (\w+) = (\w+)\.at_slot\(")
@@ -76,6 +78,9 @@ def _of_line(number: int, text: str) -> Iterator[Mutant]:
     if _RING_SLOT.match(text):
         shifted = _RING_SLOT.sub(r"\1(\2 + 1) % \3;", text)
         yield Mutant(kind=Kind.RING, line=number, text=text, replacement=shifted)
+    if (place := _FROM_THE_END.match(text)) is not None:
+        from_the_start = f"{place[1]}{place[2] or 0};"
+        yield Mutant(kind=Kind.ORDER, line=number, text=text, replacement=from_the_start)
     if (phase := _PHASE.search(text)) is not None:
         other = _PHASE.sub(r"\1\3" if phase[2] else r"\g<1>1 - \3", text)
         yield Mutant(kind=Kind.PHASE, line=number, text=text, replacement=other)

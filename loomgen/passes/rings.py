@@ -32,13 +32,21 @@ def pipeline_loop(stmt: tile.ForWindow, body: tuple[PlanOp, ...], schedule: Sche
     top: list[PlanOp] = []
     for depth in sorted({ref.buffer.slots for ref in rings.values()}):
         group = [replace(op, dst=rings[op.dst.buffer.name]) for op in copies if _depth(op, rings) == depth]
-        before.append(plan.Preload(window=stmt.window, count=depth - 1, copies=tuple(group)))
+        before.append(_preload(stmt, depth - 1, tuple(group)))
         ahead = tuple(replace(op, ahead=depth - 1, dst=replace(op.dst, ahead=depth - 1)) for op in group)
-        top.append(plan.Prefetch(window=stmt.window, ahead=depth - 1, copies=ahead))
+        top.append(_prefetch(stmt, depth - 1, ahead))
     if rings:
         work = [plan.Arrive(refs=tuple(rings.values())), *_with_copies(work, [*top, plan.Commit()])]
-    loop = plan.ChunkLoop(window=stmt.window, body=(*work, *leaving), text=stmt.text)
+    loop = plan.ChunkLoop(window=stmt.window, body=(*work, *leaving), text=stmt.text, is_reversed=stmt.is_reversed)
     return (*before, loop)
+
+
+def _preload(stmt: tile.ForWindow, count: int, copies: tuple[CopyIn, ...]) -> plan.Preload:
+    return plan.Preload(window=stmt.window, count=count, copies=copies, is_reversed=stmt.is_reversed)
+
+
+def _prefetch(stmt: tile.ForWindow, ahead: int, copies: tuple[CopyIn, ...]) -> plan.Prefetch:
+    return plan.Prefetch(window=stmt.window, ahead=ahead, copies=copies, is_reversed=stmt.is_reversed)
 
 
 def _with_copies(work: list[PlanOp], copies: list[PlanOp]) -> list[PlanOp]:

@@ -65,10 +65,13 @@ def _shape(layout: plan.RegisterLayout) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Point:
-    """A point of the kernel: the registers that are written on every path to it, and whether it is inside a loop."""
+    """A point of the kernel: the registers that are written on every path to it, whether it is inside a loop, and the
+    innermost loop over chunks.
+    """
 
     written: frozenset[str] = frozenset()
     in_loop: bool = False
+    chunks: plan.ChunkLoop | None = None
 
     def with_written(self, names: Iterable[str]) -> _Point:
         return replace(self, written=self.written | frozenset(names))
@@ -89,22 +92,32 @@ class _Verifier:
     # ------------------------------------------------------------------ blocks
 
     def block(self, ops: tuple[PlanOp, ...], point: _Point) -> _Point:
-        for op in ops:
+        for at, op in enumerate(ops):
             self.text = f"{type(op).__name__}: {getattr(op, 'text', '')}"
+            if isinstance(op, plan.Preload):
+                self._runs_ahead_of(next((later for later in ops[at:] if isinstance(later, plan.ChunkLoop)), None), op)
             point = self._operation(op, point)
         return point
+
+    def _runs_ahead_of(self, loop: plan.ChunkLoop | None, copies: plan.Preload | plan.Prefetch) -> None:
+        """The copies are those of chunks that the loop will come to, in its direction."""
+        if loop is None or loop.window != copies.window:
+            raise InternalError(self.pass_name, f"copied ahead of no loop over {copies.window.name}")
+        self.require(loop.is_reversed == copies.is_reversed, f"copied ahead in another direction than {loop.text!r}")
 
     def _operation(self, op: PlanOp, point: _Point) -> _Point:
         match op:
             case plan.ChunkLoop():
-                self.block(op.body, replace(point, in_loop=True))
+                self.block(op.body, replace(point, in_loop=True, chunks=op))
                 return point
             case plan.RangeLoop():
                 self._uniform((op.begin, op.end), op.homes, point)
                 self.block(op.body, replace(point, in_loop=True))
                 return point
             case plan.Preload() | plan.Prefetch():
-                self.require(isinstance(op, plan.Preload) or point.in_loop, "prefetched outside a loop")
+                if isinstance(op, plan.Prefetch):
+                    self.require(point.in_loop, "prefetched outside a loop")
+                    self._runs_ahead_of(point.chunks, op)
                 self.block(op.copies, replace(point, in_loop=True))
                 return point
             case plan.Conditional():

@@ -236,8 +236,8 @@ EXPLANATIONS: Mapping[Code, tuple[str, str]] = {
     ),
     Code.WINDOW_MISUSE: (
         "window misuse",
-        "Loops run over `chunks(<sequence>)` and `range(...)`; windows have `.len`, `.last` and, chunks of a "
-        "sequence, `.pos`; a window's subscript runs over the window's elements.",
+        "Loops run over `chunks(<sequence>)`, `reversed(chunks(<sequence>))` and `range(...)`; windows have `.len`, "
+        "`.last` and, chunks of a sequence, `.pos`; a window's subscript runs over the window's elements.",
     ),
     Code.NOT_UNIFORM: (
         "not uniform",

@@ -17,7 +17,7 @@ SCANS = frozenset({"cumsum", "suffix_sum"})
 INVERSE = "unit_lower_inverse"
 CONSTANTS: Mapping[str, float] = {"log2e": 1.4426950408889634}
 OWN_WORDS = frozenset(FUNCTIONS) | CASTS | REDUCTIONS | SCANS | frozenset(CONSTANTS)
-OWN_WORDS |= {INVERSE, "given", "chunks", "blocks", "range", "sequences", "segments", "bool"}
+OWN_WORDS |= {INVERSE, "given", "chunks", "reversed", "blocks", "range", "sequences", "segments", "bool"}
 """The language's own words: no section may declare them, no program assign them."""
 
 TABLES = ("cu_seqlens", "seq_chunk_start", "chunk_start", "chunk_len")

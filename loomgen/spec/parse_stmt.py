@@ -162,7 +162,11 @@ class _Lowering:
     def _loop(self, scope: Scope, node: ast.For) -> None:
         span = self.text.span(node.iter)
         if not (isinstance(node.target, ast.Name) and isinstance(node.iter, ast.Call)):
-            raise Reject(Code.WINDOW_MISUSE, span, "loops are `for c in chunks(n):` and `for m in range(a, b):`")
+            raise Reject(
+                Code.WINDOW_MISUSE,
+                span,
+                "loops are `for c in chunks(n):`, `for c in reversed(chunks(n)):` and `for m in range(a, b):`",
+            )
         name = node.target.id
         if name in CODE_WORDS:
             raise Reject(Code.NAME_CLASH, self.text.span(node.target), f"kernels have something else called `{name}`")
@@ -172,12 +176,25 @@ class _Lowering:
         match node.iter.func:
             case ast.Name(id="chunks"):
                 self._chunks(scope, node, name, node.iter)
+            case ast.Name(id="reversed"):
+                self._chunks(scope, node, name, self._turned(node.iter), is_reversed=True)
             case ast.Name(id="range"):
                 self._range(scope, node, name, node.iter)
             case _:
-                raise Reject(Code.WINDOW_MISUSE, span, "loops run over `chunks(<sequence>)` and `range(...)`")
+                raise Reject(
+                    Code.WINDOW_MISUSE, span, "loops run over `chunks(<sequence>)`, reversed or not, and `range(...)`"
+                )
 
-    def _chunks(self, scope: Scope, node: ast.For, name: str, call: ast.Call) -> None:
+    def _turned(self, call: ast.Call) -> ast.Call:
+        """The chunks that ``reversed`` takes."""
+        match call.args:
+            case [ast.Call(func=ast.Name(id="chunks")) as chunks]:
+                return chunks
+            case _:
+                hint = "an integer loop counts up: `for m in range(n):`, and `n - 1 - m` counts down in it"
+                raise Reject(Code.WINDOW_MISUSE, self.text.span(call), "`reversed` takes `chunks(<sequence>)`", hint)
+
+    def _chunks(self, scope: Scope, node: ast.For, name: str, call: ast.Call, *, is_reversed: bool = False) -> None:
         span = self.text.span(call)
         match call.args:
             case [ast.Name(id=sequence)]:
@@ -198,7 +215,8 @@ class _Lowering:
         text, span = statement_text(node), self.text.span(node)
 
         def build(carried: tuple[Carry, ...]) -> Stmt:
-            return ForWindow(window=window, carried=carried, body=tuple(inner.out), text=text, span=span)
+            body = tuple(inner.out)
+            return ForWindow(window=window, carried=carried, body=body, text=text, span=span, is_reversed=is_reversed)
 
         self._loop_body(scope, inner, node, build)
 

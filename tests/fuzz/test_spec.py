@@ -36,6 +36,11 @@ def test_every_case_is_valid_and_all_kinds_occur(tmp_path: Path) -> None:
     assert {type(node).__name__ for node in nodes} >= EXPRESSIONS
 
 
+def test_loops_over_chunks_go_both_ways() -> None:
+    texts = "".join(case.text for case in draw_round(3, 0, 150))
+    assert "for c in chunks(n):" in texts and "for c in reversed(chunks(n)):" in texts
+
+
 def test_both_kinds_of_stages_and_all_grids_occur() -> None:
     texts = [case.text for case in draw_round(3, 0, 60)]
     assert {"rows: [" in text for text in texts} == {True, False}

@@ -29,7 +29,24 @@ def shifted_copy(of: tile.Window, shift: int, out: tile.Tensor) -> tuple[tile.St
 
 
 OUT = p.tensor("out", "T", access="out")
+MET, PLACE = p.tensor("met", "NC", access="out"), p.tensor("place", "NC", dtype=p.I32, access="out")
 X = torch.arange(1.0, 10.0)
+
+
+def _counted(of: tile.Window, *, is_reversed: bool) -> tuple[tile.Stmt, ...]:
+    """met[c] = how many iterations there were, this one included; place[c] = c.pos + c.len"""
+    before, inner, update, after = (p.value(name) for name in ("t", "t_2", "t_3", "t_4"))
+    end = p.value("end", dtype=p.I32)
+    pos, length = (p.field(of, name) for name in (tile.WindowField.POS, tile.WindowField.LEN))
+    body = (
+        p.map_(update, p.binary(p.read(inner), "+", p.const(1.0))),
+        p.store(MET, update, p.coordinate(of.name)),
+        p.map_(end, p.binary(pos, "+", length)),
+        p.store(PLACE, end, p.coordinate(of.name)),
+    )
+    carry = tile.Carry(init=before, inner=inner, update=update, result=after)
+    loop = tile.ForWindow(window=of, carried=(carry,), body=body, text="for", span=p.SPAN, is_reversed=is_reversed)
+    return (p.map_(before, p.const(0.0)), loop)
 
 
 @all_modes
@@ -42,6 +59,21 @@ def test_a_loop_chunk_reads_its_sequence_and_stores_itself(mode: Mode) -> None:
         out = torch.full((9,), -1.0)
         interpret(program, {"x": X, "out": out, "cu_seqlens": torch.tensor([0, 0, 6, 9])}, mode=mode)
         assert out.tolist() == expected
+
+
+@all_modes
+def test_the_last_chunk_comes_first(mode: Mode) -> None:
+    """The order in which chunks are met, of sequences of 6, 0 and 3 tokens; the short last one is met first."""
+    n, c = p.window("n", tile.WindowKind.SEQUENCE), p.window("c", tile.WindowKind.CHUNK, 4, parent="n")
+    loop = tile.ForWindow(window=c, carried=(), body=shifted_copy(c, -1, OUT), text="for", span=p.SPAN)
+    turned = _counted(c, is_reversed=True)
+    program = p.program(*turned, loop, tensors=(TOKENS, OUT, MET, PLACE), grid=(p.axis("n", "N", n),))
+    out, met, place = torch.full((9,), -1.0), torch.zeros(3), torch.zeros(3, dtype=torch.int32)
+    tables = {"cu_seqlens": torch.tensor([0, 6, 6, 9]), "seq_chunk_start": torch.tensor([0, 2, 2, 3])}
+    interpret(program, {"x": X, "out": out, "met": met, "place": place, **tables}, mode=mode)
+    assert met.tolist() == [2, 1, 1]
+    assert place.tolist() == [0 + 4, 4 + 2, 0 + 3]
+    assert out.tolist() == [0, 1, 2, 3, 4, 5, 0, 7, 8]
 
 
 @all_modes

@@ -46,6 +46,20 @@ def test_every_mutant_of_a_source() -> None:
     ]
 
 
+def test_a_reversed_loop_may_go_the_other_way() -> None:
+    source = "\n".join(
+        [
+            "const int c_chunk = c_count - 1;",
+            "    const int next_chunk = c_count - 1 - next_it;",
+            "const int c_first = seq_chunk - 1;",
+        ]
+    )
+    assert [changed(mutant) for mutant in mutants(source)] == [
+        ("order", 1, "const int c_chunk = 0;"),
+        ("order", 2, "    const int next_chunk = next_it;"),
+    ]
+
+
 def test_a_mutant_keeps_the_numbers_of_all_other_lines() -> None:
     mutant = next(mutant for mutant in mutants(SOURCE) if mutant.kind is Kind.WEAKENED and mutant.line == 8)
     before, after = SOURCE.split("\n"), mutant.applied_to(SOURCE).split("\n")

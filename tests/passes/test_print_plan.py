@@ -36,6 +36,22 @@ def test_a_loop_over_a_ring() -> None:
     )
 
 
+def test_a_loop_from_the_last_chunk_to_the_first() -> None:
+    preload, over_chunks = ring_loop(buffer("r", slots=3))
+    assert isinstance(over_chunks, plan.ChunkLoop) and isinstance(preload, plan.Preload)
+    body = tuple(replace(op, is_reversed=True) if isinstance(op, plan.Prefetch) else op for op in over_chunks.body)
+    turned = (replace(preload, is_reversed=True), replace(over_chunks, body=body, is_reversed=True))
+    assert print_plan(kernel(*turned)).splitlines()[1:] == [
+        "  preload the first 2 of reversed(chunks(n)), a group each:",
+        "    copy in r[i,d] = x[], 16 bytes a thread, asynchronous",
+        "  for c in reversed(chunks(n)):",
+        "    arrive r[i,d]",
+        "    prefetch chunk c - 2, if there is one:",
+        "      copy in r^+2[i,d] = x[], 16 bytes a thread, asynchronous",
+        "    commit",
+    ]
+
+
 def test_an_empty_block_says_so() -> None:
     assert print_plan(kernel()) == "team: 2 slabs x 1 parts = 2 warps, 64 threads\n  nothing\n"
 

@@ -55,5 +55,13 @@ def test_every_reader_reads_the_ring() -> None:
     assert read.src == replace(load(A).src, buffer=replace(A, slots=3))
 
 
+def test_what_runs_ahead_has_the_direction_of_its_loop() -> None:
+    turned = replace(LOOP, is_reversed=True)
+    preload, loop = pipeline_loop(turned, (copy_in(A), load(A)), Schedule())
+    assert isinstance(preload, plan.Preload) and isinstance(loop, plan.ChunkLoop)
+    prefetch = next(op for op in loop.body if isinstance(op, plan.Prefetch))
+    assert (preload.is_reversed, loop.is_reversed, prefetch.is_reversed) == (True, True, True)
+
+
 def test_a_loop_without_copies_is_a_loop() -> None:
     assert describe(pipelined(store(OUT), copy_out(OUT))) == ["loop", "  store out", "  copy out out"]

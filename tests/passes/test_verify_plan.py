@@ -139,6 +139,22 @@ def test_rings_are_touched_inside_loops_and_not_past_their_slots() -> None:
     assert "prefetched outside a loop" in fault(ahead)
 
 
+def test_what_runs_ahead_runs_ahead_of_its_own_loop() -> None:
+    """A preload before a loop in the other direction, or of other chunks; a prefetch inside one."""
+    ring = buffer("r", slots=2)
+    preload, over_chunks = ring_loop(ring, load(ring))
+    assert isinstance(over_chunks, plan.ChunkLoop) and isinstance(preload, plan.Preload)
+    backward = tuple(replace(op, is_reversed=True) if isinstance(op, plan.Prefetch) else op for op in over_chunks.body)
+    turned = replace(over_chunks, body=backward, is_reversed=True)
+    assert fault(replace(preload, is_reversed=True), turned) == ""
+    wanted = "copied ahead in another direction than 'for c in chunks(n)', in '"
+    assert f"{wanted}Preload: '" in fault(preload, turned)
+    assert f"{wanted}Preload: '" in fault(replace(preload, is_reversed=True), over_chunks)
+    assert f"{wanted}Prefetch: '" in fault(preload, replace(over_chunks, body=backward))
+    assert "copied ahead of no loop over c" in fault(preload)
+    assert "copied ahead of no loop over b" in fault(replace(preload, window=replace(CHUNKS, name="b")), over_chunks)
+
+
 def test_operands_fit_the_product() -> None:
     assert fault(LOADED, PRODUCT) == ""
     assert "b is (32, 16), not (32, 32)" in fault(

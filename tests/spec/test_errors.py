@@ -138,6 +138,19 @@ PROGRAM_CASES = [
     _in_loop(Code.WINDOW_MISUSE, "z = c.length", "c.length", "no field `.length`"),
     _in_loop(Code.WINDOW_MISUSE, "z[d] = v[c[d],hv,0]", "c[d]", "the window `c` has 16 elements"),
     _at_end(Code.WINDOW_MISUSE, "for z in chunks(hv):\n      t = z.len", "chunks(hv)", "`chunks` takes a sequence"),
+    _at_end(
+        Code.WINDOW_MISUSE,
+        "for z in reversed(range(3)):\n      t = z",
+        "reversed(",
+        "`reversed` takes `chunks(<sequence>)`",
+    ),
+    _at_end(Code.WINDOW_MISUSE, "for z in reversed(chunks(hv)):\n      t = z.len", "chunks(hv)", "takes a sequence"),
+    _at_end(
+        Code.WINDOW_MISUSE, "for z in chunks(reversed(n)):\n      t = z.len", "chunks(", "`chunks` takes a sequence"
+    ),
+    _at_end(Code.WINDOW_MISUSE, "for z in sorted(chunks(n)):\n      t = z.len", "sorted(", "reversed or not"),
+    _in_loop(Code.BAD_CALL, "z = reversed(scale)", "reversed(", "no function `reversed`"),
+    _in_loop(Code.DECLARED_NAME, "reversed = scale", "reversed", "`reversed` is declared"),
     _in_loop(Code.SEGMENTS, "z = n.first", "n.first", "belongs to segments"),
     _in_loop(Code.NOT_UNIFORM, "if i > 0:\n          z[i] = 0", "i > 0", "depends on the index `i`"),
     _in_loop(Code.UNGUARDED_OPTIONAL, "z[d] = s0[n,hv,0,d]", "s0[n,hv,0,d]", "`s0` is optional and not tested"),

@@ -46,6 +46,8 @@ from loomgen.passes.stage_names import own_names, stage_names
 from loomgen.passes.trace import leaves
 from loomgen.target.registers import launch_registers
 
+_OverChunks = plan.ChunkLoop | plan.Preload | plan.Prefetch
+
 
 def lower_body(program: tile.Program, the_plan: Plan, layout: SharedLayout) -> tuple[CStmt, ...]:
     """The statements between the kernel's braces."""
@@ -165,14 +167,16 @@ class _Block:
             Declare(type="const int", name=f"{window.name}$first", init=first),
         ]
 
-    def _bind(self, window: Window, prefix: str, iteration: CExpr) -> tuple[MapContext, list[CStmt]]:
-        """The context in which ``window`` is an iteration's, and that window's variables."""
-        parent = self._parent(window)
-        names = loop_window(window, parent, prefix, iteration)
+    def _bind(self, loop: _OverChunks, prefix: str, iteration: CExpr) -> tuple[MapContext, list[CStmt]]:
+        """The context in which the loop's window is an iteration's, and that window's variables."""
+        window, parent = loop.window, self._parent(loop.window)
+        place = name(f"{prefix}$chunk") if loop.is_reversed else iteration
+        names = loop_window(window, parent, prefix, place)
         left = parent.length if names.pos == num(0) else Infix(op="-", a=parent.length, b=names.pos)
         extent = static(window.symbol, window.extent)
         length = Ternary(cond=Infix(op="<", a=left, b=extent), then=left, orelse=extent)
         variables: list[CStmt] = [
+            *_from_the_end(loop, prefix, iteration),
             Declare(type="const int", name=f"{prefix}$start", init=add(parent.start, names.pos)),
             Declare(type="const int", name=f"{prefix}$len", init=length),
         ]
@@ -180,7 +184,7 @@ class _Block:
 
     def _chunk_loop(self, op: plan.ChunkLoop) -> CStmt:
         iteration = f"{op.window.name}$it"
-        context, variables = self._bind(op.window, op.window.name, name(iteration))
+        context, variables = self._bind(op, op.window.name, name(iteration))
         body = (
             *variables,
             *self._slots(_rings(op.body), name(iteration), 0),
@@ -202,7 +206,7 @@ class _Block:
         """The first iterations' copies, one group an iteration whether it exists or not."""
         is_single = op.count == 1
         at = num(0) if is_single else name(f"{op.window.name}$it")
-        context, variables = self._bind(op.window, op.window.name, at)
+        context, variables = self._bind(op, op.window.name, at)
         copies = self._copies(op.copies, context, variables, at, 0)
         exists = Branch(cond=Infix(op="<", a=at, b=name(f"{op.window.name}$count")), then=tuple(copies))
         body = (exists, Do(call=call("cp_async_commit")))
@@ -212,7 +216,7 @@ class _Block:
 
     def _prefetch(self, op: plan.Prefetch) -> list[CStmt]:
         count = name(f"{op.window.name}$count")
-        context, variables = self._bind(op.window, "$next", name("$next_it"))
+        context, variables = self._bind(op, "$next", name("$next_it"))
         later = Declare(type="const int", name="$next_it", init=add(name(f"{op.window.name}$it"), num(op.ahead)))
         copies = self._copies(op.copies, context, variables, name("$next_it"), op.ahead)
         return [later, Branch(cond=Infix(op="<", a=name("$next_it"), b=count), then=tuple(copies))]
@@ -224,6 +228,15 @@ class _Block:
         for copy in copies:
             out += [Comment(text=copy.text, statement=True), *lower_leaf(copy, context)]
         return out
+
+
+def _from_the_end(loop: _OverChunks, prefix: str, iteration: CExpr) -> list[CStmt]:
+    """The place in its sequence of an iteration's chunk, where the last one comes first."""
+    if not loop.is_reversed:
+        return []
+    last = Infix(op="-", a=name(f"{loop.window.name}$count"), b=num(1))
+    place = last if iteration == num(0) else Infix(op="-", a=last, b=iteration)
+    return [Declare(type="const int", name=f"{prefix}$chunk", init=place)]
 
 
 # --------------------------------------------------------------------------- register arrays

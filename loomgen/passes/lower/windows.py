@@ -53,14 +53,14 @@ def grid_window(window: Window) -> WindowNames:
     return WindowNames(start=start, length=filled, ordinal=ordinal, pos=num(0), parent_len=None)
 
 
-def loop_window(window: Window, parent: WindowNames, prefix: str, iteration: CExpr) -> WindowNames:
-    """Iteration ``iteration`` of a chunk loop: variables ``<prefix>_start``, ``<prefix>_len``; the ordinal counts
+def loop_window(window: Window, parent: WindowNames, prefix: str, place: CExpr) -> WindowNames:
+    """Chunk ``place`` of a sequence, counted from 0: variables ``<prefix>_start``, ``<prefix>_len``; the ordinal counts
     from the sequence's first chunk, ``<window>_first``.
     """
     return WindowNames(
         start=name(f"{prefix}$start"),
         length=name(f"{prefix}$len"),
-        ordinal=add(name(f"{window.name}$first"), iteration),
-        pos=mul(static(window.symbol, window.extent), iteration),
+        ordinal=add(name(f"{window.name}$first"), place),
+        pos=mul(static(window.symbol, window.extent), place),
         parent_len=parent.length,
     )
