@@ -30,7 +30,12 @@ def equations(ops: tuple[PlanOp, ...], naming: Naming) -> dict[int, tuple[str, .
 
 
 def _worth_saying(run: dict[int, tuple[str, ...]], ops: tuple[PlanOp, ...]) -> dict[int, tuple[str, ...]]:
-    return run if len(run) > 1 or any(isinstance(ops[at], plan.ExchangeRead) for at in run) else {}
+    return run if len(run) > 1 or any(_completes_rows(ops[at]) for at in run) else {}
+
+
+def _completes_rows(op: PlanOp) -> bool:
+    """Numbers of rows are completed apart from their reduction (`passes.gather_exchanges`)."""
+    return isinstance(op, plan.ExchangeRead) and isinstance(op.dst, RowTile)
 
 
 def _equation(op: PlanOp, naming: Naming) -> tuple[str, ...]:
