@@ -79,7 +79,8 @@ def _draw_schedule(choices: Choices, setting: Setting, names: Names) -> list[str
         is_plain = set(names.products) == set(setting.rows) and not names.has_inverse
         if not is_plain or choices.chance(2):
             lines.append(f"rows: [{', '.join(letter.name for letter in setting.rows)}]")
-        split = names.contracted[-1] if names.contracted and choices.chance(3) else None
+        summed = [*names.contracted[-1:], *names.reduced[-2:]]
+        split = choices.pick(summed) if summed and choices.chance(3) else None
         if split is not None and split.extent >= 32:
             parts = choices.pick((2, 2, split.extent // 16))
             lines.append(f"split: {{{split.name}: {{parts: {parts}, across: {choices.pick((1, 2))}}}}}")

@@ -15,7 +15,8 @@ _INDENT = "    "
 @dataclass(slots=True)
 class Names:
     """Fresh names, the scalar arguments used so far, and what a schedule may speak of: names of tiles assigned in
-    loops, of stores, of 16-bit tiles; letters that products run over, and those that their rows run along.
+    loops, of stores, of 16-bit tiles; letters that products or reductions of tiles run over, and those that the
+    products' rows run along.
     """
 
     count: int = 0
@@ -23,6 +24,7 @@ class Names:
     looped: list[str] = field(default_factory=list)
     stored: list[str] = field(default_factory=list)
     contracted: list[Letter] = field(default_factory=list)
+    reduced: list[Letter] = field(default_factory=list)
     products: list[Letter] = field(default_factory=list)
     halves: list[str] = field(default_factory=list)
     has_inverse: bool = False
@@ -126,6 +128,7 @@ class Block:
         if kept is not None and self.setting.rows and kept not in self.setting.rows:
             kept, over = over, kept
         letters = () if kept is None else (kept,)
+        self.names.reduced += [over] if kept is not None else []
         operator = self.choices.pick(("sum", "max"))
         text = f"{operator}[{over.name}]({self.expressions.covering((*letters, over), 2)})"
         scaled = f"0.125*{text}" if self.choices.chance(3) else text

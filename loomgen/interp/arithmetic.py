@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import reduce
 
 import numpy as np
 import torch
@@ -136,15 +138,21 @@ class Ordered(Arithmetic):
     def total(self, x: Array, order: ReduceOrder | None) -> Array:
         partials = order.partials if order else (tuple(range(x.shape[-1])),)
         sums = [self.running_sum(x[..., list(partial)], axis=-1)[..., -1] for partial in partials]
-        while len(sums) > 1:
-            sums = [a + b for a, b in zip(sums[::2], sums[1::2], strict=True)]
-        return np.asarray(sums[0])
+        n_each = len(sums) // (order.parts if order else 1)
+        parts = [_in_pairs(sums[at : at + n_each]) for at in range(0, len(sums), n_each)]
+        return np.asarray(reduce(operator.add, parts))
 
     def unit_lower_inverse(self, lower: Array) -> Array:
         raise InternalError("interp", "an inverse has no order of its own: lower it before the ordered mode")
 
     def diagonal_inverses(self, blocks: Array) -> Array:
         return functions.diagonal_inverse_16(blocks)
+
+
+def _in_pairs(sums: list[Array]) -> Array:
+    while len(sums) > 1:
+        sums = [np.asarray(a + b) for a, b in zip(sums[::2], sums[1::2], strict=True)]
+    return sums[0]
 
 
 def _default_order(operand: DType) -> ContractOrder | None:

@@ -213,7 +213,10 @@ class MapScalar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReduceColumns:
-    """A sum or maximum along the columns of a register layout: each thread its own, then its row's threads pairwise."""
+    """A sum or maximum along the columns of a register layout: each thread its own, then its row's threads pairwise.
+
+    ``parts``: contiguous parts of the warp's share of the columns that are reduced apart and combined low to high.
+    """
 
     dst: RowTile
     op: ReduceOp
@@ -221,6 +224,7 @@ class ReduceColumns:
     expr: Expr
     homes: Homes
     text: str
+    parts: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,20 +293,21 @@ class WarpgroupMma:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeWrite:
-    """Publishes a warp's partial sums for the other parts."""
+    """Publishes a warp's partial results for the other parts: a product's sums, or one number a row."""
 
-    src: RegisterTile
+    src: RegisterTile | RowTile
     scratch: SharedBuffer
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeRead:
-    """Adds the partial sums of all parts, in part order, on every part."""
+    """Adds the partial sums of all parts, in part order, on every part; of maxima it takes the largest."""
 
-    dst: RegisterTile
+    dst: RegisterTile | RowTile
     scratch: SharedBuffer
     text: str
+    op: ReduceOp = ReduceOp.SUM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,10 +34,12 @@ class ReduceOrder:
 
     Each partial result starts from the identity (-0.0 for a sum, so that it changes nothing; -inf for a maximum).
     Neighbouring partial results are then combined in pairs, (0, 1), (2, 3), ..., until one is left. A reduction over
-    several indices numbers its elements row-major.
+    several indices numbers its elements row-major. A split index has ``parts``, each with equally many of the partial
+    results and combined by itself; the parts' results are combined low to high.
     """
 
     partials: tuple[tuple[int, ...], ...]
+    parts: int = 1
 
 
 Order = ContractOrder | ReduceOrder

@@ -206,7 +206,9 @@ def _homes(homes: Homes) -> str:
 def _sum(op: ReduceColumns | ReduceVector | ScanVector) -> str:
     match op:
         case ReduceColumns():
-            return f"reduce {_home(op.dst)} = {op.op.value}[{op.layout.cols}] {print_expr(op.expr)}{_homes(op.homes)}"
+            parts = f", {op.parts} parts" if op.parts > 1 else ""
+            what = f"{op.op.value}[{op.layout.cols}] {print_expr(op.expr)}"
+            return f"reduce {_home(op.dst)} = {what}{_homes(op.homes)}{parts}"
         case ReduceVector():
             return f"reduce {_home(op.dst)} = {op.op.value}[{op.over}] {print_expr(op.expr)}{_homes(op.homes)}"
         case ScanVector():
@@ -228,7 +230,7 @@ def _product(op: Mma | WarpgroupMma | ExchangeWrite | ExchangeRead | DiagonalBlo
         case ExchangeWrite():
             return f"exchange: write {_home(op.src)} to {op.scratch.name}"
         case ExchangeRead():
-            return f"exchange: {_home(op.dst)} = sum of the parts in {op.scratch.name}, low to high"
+            return f"exchange: {_home(op.dst)} = {op.op.value} of the parts in {op.scratch.name}, low to high"
         case DiagonalBlocks():
             return f"invert the diagonal blocks of 1 + {_ref(op.src)} to {_ref(op.dst)}"
         case _:

@@ -9,6 +9,7 @@ stops the type checker, and this pass, until it is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from typing_extensions import assert_never
 
@@ -16,7 +17,8 @@ from loomgen.errors import InternalError
 from loomgen.ir import plan, tile, walk
 from loomgen.ir.order import M16N8K8, M16N8K16, ContractOrder, Order, ReduceOrder
 from loomgen.ir.plan import Leaf, Plan, PlanOp
-from loomgen.ir.tile import Contract, Coord, Program, Reduce, Stmt
+from loomgen.ir.tile import Contract, Coord, Program, Reduce, ReduceOp, Stmt
+from loomgen.passes.operands import touched_registers
 
 PASS = "determinism"
 _MAX_EXCHANGED_PARTS = 2
@@ -74,9 +76,9 @@ def _check_reduce(stmt: Reduce, order: Order | None) -> None:
         n_elements *= index.extent
     if sorted(element for partial in order.partials for element in partial) != list(range(n_elements)):
         raise _fail(f"the order of {stmt.value} does not take each of {n_elements} elements once")
-    n_partials = len(order.partials)
-    if n_partials & (n_partials - 1):
-        raise _fail(f"{n_partials} partial results of {stmt.value} do not combine in pairs")
+    n_partials, rest = divmod(len(order.partials), order.parts)
+    if rest or n_partials & (n_partials - 1):
+        raise _fail(f"{len(order.partials)} partial results of {stmt.value} do not combine in pairs")
 
 
 def _check_expression(root: Coord) -> None:
@@ -117,14 +119,17 @@ def _carried_out(op: plan.Mma | plan.WarpgroupMma) -> ContractOrder:
 
 
 def _check_exchanges(body: tuple[PlanOp, ...], kernel: Plan) -> None:
-    """A product over an index that warps share is followed by its exchange, and nothing else is exchanged."""
+    """What is reduced along an index that warps share is exchanged before anything else touches it."""
     beside = plan.Synchronisation | plan.Prefetch
     ops = [op for op in body if not isinstance(op, beside)]
     for at, op in enumerate(ops):
         match op:
             case plan.Mma() if op.a.fragment.col_parts > 1:
-                if not _is_exchange(ops[at + 1 : at + 3]):
+                if not _is_exchanged(op.acc, ReduceOp.SUM, ops[at + 1 :]):
                     raise _fail(f"the parts of {op.acc.name} are not added: {op.text!r}")
+            case plan.ReduceColumns(layout=plan.Fragment(col_parts=parts)) if parts > 1:
+                if not _is_exchanged(op.dst, op.op, ops[at + 1 :]):
+                    raise _fail(f"the parts of {op.dst.name} are not combined: {op.text!r}")
             case plan.ExchangeRead() if kernel.team.parts > _MAX_EXCHANGED_PARTS:
                 raise _fail(f"{kernel.team.parts} parts of {op.dst.name} are exchanged in no order")
             case plan.ChunkLoop() | plan.RangeLoop() | plan.Preload() | plan.Prefetch():
@@ -135,8 +140,13 @@ def _check_exchanges(body: tuple[PlanOp, ...], kernel: Plan) -> None:
                 _check_leaf(op)
 
 
-def _is_exchange(ops: Sequence[PlanOp]) -> bool:
-    return len(ops) == 2 and isinstance(ops[0], plan.ExchangeWrite) and isinstance(ops[1], plan.ExchangeRead)
+def _is_exchanged(partial: plan.RegisterTile | plan.RowTile, op: ReduceOp, later: Sequence[PlanOp]) -> bool:
+    touching = (each for each in later if partial.name in touched_registers(each))
+    match tuple(islice(touching, 2)):
+        case (plan.ExchangeWrite() as write, plan.ExchangeRead() as read):
+            return read.scratch == write.scratch and read.op is op
+        case _:
+            return False
 
 
 def _check_leaf(op: Leaf) -> None:

@@ -80,9 +80,9 @@ def accesses(op: Leaf, team: Team) -> tuple[Access, ...]:
         case plan.BoxIn() | plan.BoxOut() | plan.WarpgroupMma():
             return _by_hardware(op, team)
         case plan.ExchangeWrite():
-            return (_access(_scratch(op.scratch), partials(op.src.fragment, team, own=True), is_write=True),)
+            return (_access(_scratch(op.scratch), partials(op.src, team, own=True), is_write=True),)
         case plan.ExchangeRead():
-            return (_access(_scratch(op.scratch), partials(op.dst.fragment, team, own=False)),)
+            return (_access(_scratch(op.scratch), partials(op.dst, team, own=False)),)
         case plan.DiagonalBlocks():
             inverted = _access(op.dst, diagonal_writes(op.dst, team), is_write=True)
             return (_access(op.src, diagonal_reads(op.src, team)), inverted)

@@ -163,7 +163,22 @@ def operand(op: plan.Mma, team: Team) -> Footprint:
     return _words(op.b, thread, column, pair, 2)
 
 
-def partials(fragment: plan.Fragment, team: Team, own: bool) -> Footprint:
+def partials(tile: plan.RegisterTile | plan.RowTile, team: Team, own: bool) -> Footprint:
+    """What a thread has of a partial result, or what it takes of the other parts'."""
+    return _row_partials(team, own) if isinstance(tile, plan.RowTile) else _tile_partials(tile.fragment, team, own)
+
+
+def _row_partials(team: Team, own: bool) -> Footprint:
+    """Row = the numbers of all rows of one part: of each row's four lanes the first writes, and all of them read."""
+    slab, part, other, lane, half = _grid(team.slabs, team.parts, team.parts, plan.WARP_THREADS, 2)
+    keep = (part == other) & (lane % 4 == 0) if own else part != other
+    row = SLAB_ROWS * slab + lane // 4 + 8 * half
+    word = other * SLAB_ROWS * team.slabs + row
+    pairs: Footprint = np.stack([_thread(team, slab, part, lane), word], axis=-1)[keep]
+    return pairs
+
+
+def _tile_partials(fragment: plan.Fragment, team: Team, own: bool) -> Footprint:
     """Row = one accumulator tile of one warp, 4 elements a lane; a reader takes the same tiles of the other parts."""
     slab, part, other, n, lane = _grid(team.slabs, team.parts, team.parts, fragment.tiles, plan.WARP_THREADS)
     keep = (part == other) if own else (part != other)

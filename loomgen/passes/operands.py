@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing_extensions import assert_never
 
 from loomgen.ir import plan
-from loomgen.ir.plan import Home, Homes, Leaf, RegisterTile, RowTile, ScalarHome, SharedRef, StripTile
+from loomgen.ir.plan import Home, Homes, Leaf, PlanOp, RegisterTile, RowTile, ScalarHome, SharedRef, StripTile
 from loomgen.ir.tile import Coord
+from loomgen.passes.trace import leaves
 
 Registers = RegisterTile | StripTile | RowTile | ScalarHome
 
@@ -100,6 +101,12 @@ def evaluated(op: Leaf) -> tuple[Coord, ...]:
             return ()
         case _:
             assert_never(op)
+
+
+def touched_registers(op: PlanOp) -> frozenset[str]:
+    """The register arrays and scalars that the operation, or one inside it, names."""
+    homes = (home for leaf in leaves(op) for home in operands(leaf))
+    return frozenset(home.name for home in homes if not isinstance(home, SharedRef))
 
 
 def shared_refs(op: Leaf) -> tuple[SharedRef, ...]:

@@ -28,6 +28,7 @@ from loomgen.ir.tile import Program, Stmt
 from loomgen.ir.types import Value
 from loomgen.passes.boxes import boxed_tiles
 from loomgen.passes.fences import fence_updates
+from loomgen.passes.gather_exchanges import gather_exchanges
 from loomgen.passes.homes import Homes
 from loomgen.passes.partition import partition
 from loomgen.passes.rings import pipeline_loop
@@ -89,7 +90,7 @@ def sum_orders(kernel: KernelSpec, program: Program, the_plan: Plan) -> dict[str
     for leaf in (leaf for op in the_plan.body for leaf in leaves(op)):
         match leaf:
             case plan.ReduceColumns():
-                orders[leaf.dst.name] = reduce_order(leaf.layout)
+                orders[leaf.dst.name] = reduce_order(leaf.layout, leaf.parts)
             case plan.ReduceVector():
                 orders[leaf.dst.name] = ReduceOrder(partials=(tuple(range(leaf.over.extent)),))
             case _:
@@ -97,15 +98,19 @@ def sum_orders(kernel: KernelSpec, program: Program, the_plan: Plan) -> dict[str
     return orders
 
 
-def reduce_order(layout: RegisterLayout) -> ReduceOrder:
-    """The columns of each thread of a row, in the order in which it holds them."""
+def reduce_order(layout: RegisterLayout, parts: int) -> ReduceOrder:
+    """The columns of each thread of a row, in the order in which it holds them; ``parts`` of each warp's share."""
     if isinstance(layout, Strip):
         columns = tuple(tuple(range(lane * layout.vector, (lane + 1) * layout.vector)) for lane in range(layout.lanes))
         return ReduceOrder(partials=columns)
-    if layout.col_parts > 1:
-        raise InternalError("select", f"a reduction along the split index {layout.cols.name}")
-    quads = (tuple(8 * t + 2 * q + c for t in range(layout.tiles) for c in (0, 1)) for q in range(4))
-    return ReduceOrder(partials=tuple(quads))
+    n_parts = parts * layout.col_parts
+    n_tiles = layout.cols.extent // n_parts // 8
+    quads = (
+        tuple(8 * t + 2 * q + c for t in range(part * n_tiles, (part + 1) * n_tiles) for c in (0, 1))
+        for part in range(n_parts)
+        for q in range(4)
+    )
+    return ReduceOrder(partials=tuple(quads), parts=n_parts)
 
 
 def _needed_in_shared(program: Program) -> frozenset[str]:
@@ -125,6 +130,7 @@ def _needed_in_shared(program: Program) -> frozenset[str]:
 def _block(statements: tuple[Stmt, ...], rules: Rules, homes: Homes) -> None:
     for stmt in statements:
         _statement(stmt, rules, homes)
+    homes.ops[:] = gather_exchanges(homes.ops)
 
 
 def _statement(stmt: Stmt, rules: Rules, homes: Homes) -> None:

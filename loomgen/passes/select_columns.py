@@ -53,7 +53,7 @@ def _cuts(op: Leaf) -> Iterator[_Cut]:
             yield _fragment(op.acc.fragment, width)
             yield _fragment(op.a.fragment, width * op.parts)
         case plan.ReduceColumns(layout=Fragment() as fragment):
-            yield _fragment(fragment, _TILE_COLS)
+            yield _fragment(fragment, _TILE_COLS * op.parts)
         case _:
             pass
 

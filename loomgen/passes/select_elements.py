@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from loomgen.errors import Span
 from loomgen.ir import plan, tile, walk
-from loomgen.ir.plan import Fragment, RowTile, ScalarHome, ScalarUse, SharedRef, StripTile
+from loomgen.ir.plan import RowTile, ScalarHome, ScalarUse, SharedRef, StripTile
 from loomgen.ir.schedule import Place
 from loomgen.ir.types import Index, Value
 from loomgen.passes.contiguous import contiguous_letter
 from loomgen.passes.homes import Homes, shared_buffer
+from loomgen.passes.select_exchange import exchange
 from loomgen.passes.select_rules import Rules, is_aligned, reject
 from loomgen.spec.codes import Code
 
@@ -147,13 +148,15 @@ def select_reduce(stmt: tile.Reduce, rules: Rules, homes: Homes) -> None:
     if len(stmt.value.indices) != 1 or not rules.division.owns(rows):
         raise reject(stmt.span, Code.REDUCTION_SHAPE, f"{stmt.value}: a reduction of a tile leaves one number a row")
     layout = rules.division.register_tile("", stmt.value.dtype, rows, over).layout
-    if isinstance(layout, Fragment) and layout.col_parts > 1:
-        raise reject(stmt.span, Code.REDUCTION_SHAPE, f"{stmt.text}: {over.name} is split over groups of warps")
     found = homes.resolve(stmt.expr, layout, stmt.text)
     dst = RowTile(name=stmt.value.name, dtype=stmt.value.dtype, layout=layout)
+    split = rules.division.split_of(over)
+    parts = split.parts // split.across if split else 1
     homes.ops.append(
-        plan.ReduceColumns(dst=dst, op=stmt.op, layout=layout, expr=stmt.expr, homes=found, text=stmt.text)
+        plan.ReduceColumns(dst=dst, op=stmt.op, layout=layout, expr=stmt.expr, homes=found, text=stmt.text, parts=parts)
     )
+    if split and split.across > 1:
+        exchange(dst, stmt.text, rules, homes, stmt.op)
     homes.rows[stmt.value.name] = dst
 
 

@@ -1,4 +1,4 @@
-"""Selection of products: fragments, operands, the exchange of partial sums; and of the inverse's pieces."""
+"""Selection of products: fragments and operands; and of the inverse's pieces."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from loomgen.ir.plan import Atom, RegisterTile, SharedRef
 from loomgen.ir.schedule import ProductAtom
 from loomgen.ir.types import DType, Index, Value
 from loomgen.passes.homes import PANEL_BYTES, Homes, shared_buffer
+from loomgen.passes.select_exchange import exchange
 from loomgen.passes.select_rules import Rules, reject
 from loomgen.spec.codes import Code
 
@@ -61,7 +62,7 @@ def select_contract(stmt: tile.Contract, rules: Rules, homes: Homes) -> None:
     )
     homes.ops.append(mma)
     if split and split.across > 1:
-        _exchange(acc, stmt.text, rules, homes)
+        exchange(acc, stmt.text, rules, homes)
 
 
 def _index_at(read: tile.TileRead, letter: Index) -> Index:
@@ -102,15 +103,6 @@ def _operand(read: tile.TileRead, stmt: tile.Contract, homes: Homes) -> tuple[Sh
         raise InternalError("select", f"an operand of @ is indexed by an element: {stmt.text}")
     block = replace(ref, axes=(row.index, col.index), row0=row.offset, col0=col.offset)
     return block, row.index == stmt.over
-
-
-def _exchange(acc: RegisterTile, text: str, rules: Rules, homes: Homes) -> None:
-    team = rules.division.team
-    rows = Index(name="fragment", symbol="fragment", extent=team.warps * acc.fragment.tiles)
-    cols = Index(name="element", symbol="element", extent=4 * plan.WARP_THREADS)
-    scratch = replace(shared_buffer(homes.invented(acc.name, "parts"), DType.F32, rows, cols), pitch=cols.extent)
-    homes.ops.append(plan.ExchangeWrite(src=acc, scratch=scratch, text=text))
-    homes.ops.append(plan.ExchangeRead(dst=acc, scratch=scratch, text=text))
 
 
 def select_diagonal(stmt: tile.DiagonalInverse, homes: Homes) -> None:

@@ -15,7 +15,7 @@ from itertools import product
 from loomgen.errors import InternalError
 from loomgen.ir import plan
 from loomgen.ir.plan import Leaf, Plan, PlanOp
-from loomgen.ir.tile import Const
+from loomgen.ir.tile import ArgRead, Binary, BinaryOp, Const
 
 Path = tuple[int, ...]
 
@@ -177,9 +177,10 @@ def _operation(op: PlanOp, path: Path, frame: _Frame) -> Iterator[Event]:
 
 def _trips(op: plan.ChunkLoop | plan.RangeLoop, trips: int) -> int:
     """A loop between two numbers never runs more often than they say, and once at least if they say so."""
-    if isinstance(op, plan.RangeLoop) and isinstance(op.begin, Const) and isinstance(op.end, Const):
-        return min(max(trips, 1), max(0, int(op.end.value) - int(op.begin.value)))
-    return trips
+    if isinstance(op, plan.ChunkLoop):
+        return trips
+    fewest, most = range_trips(op)
+    return min(max(trips, min(fewest, 1)), most)
 
 
 def range_trips(op: plan.RangeLoop) -> tuple[int, int]:
@@ -187,7 +188,16 @@ def range_trips(op: plan.RangeLoop) -> tuple[int, int]:
     if isinstance(op.begin, Const) and isinstance(op.end, Const):
         n_trips = max(0, int(op.end.value) - int(op.begin.value))
         return n_trips, n_trips
-    return 0, _MANY
+    return int(_is_value_heads_of_a_key_head(op)), _MANY
+
+
+def _is_value_heads_of_a_key_head(op: plan.RangeLoop) -> bool:
+    """``range(HV // H)``: every key head has at least one value head."""
+    match op.begin, op.end:
+        case Const(value=0), Binary(op=BinaryOp.FLOORDIV, a=ArgRead(name="HV"), b=ArgRead(name="H")):
+            return True
+        case _:
+            return False
 
 
 def _copies(copies: tuple[plan.CopyIn, ...], path: Path, frame: _Frame, iteration: int) -> Iterator[Event]:

@@ -291,8 +291,11 @@ class _Verifier:
             a.buffer.dtype is b.buffer.dtype and a.buffer.dtype.is_half, "operands that are not of one 16-bit type"
         )
 
-    def _exchange(self, tile: RegisterTile, scratch: SharedBuffer) -> None:
+    def _exchange(self, tile: RegisterTile | plan.RowTile, scratch: SharedBuffer) -> None:
         self.require(self.team.parts > 1, "an exchange among one part")
-        shape = (self.team.warps * tile.fragment.tiles, 4 * plan.WARP_THREADS)
+        if isinstance(tile, plan.RowTile):
+            shape = (self.team.parts, tile.layout.rows.extent)
+        else:
+            shape = (self.team.warps * tile.fragment.tiles, 4 * plan.WARP_THREADS)
         self.require((scratch.rows, scratch.cols) == shape, f"{scratch.name} is not {shape}")
         self.require(scratch.dtype is DType.F32 and tile.dtype is DType.F32, "partial sums that are not f32")

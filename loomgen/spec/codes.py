@@ -285,8 +285,8 @@ EXPLANATIONS: Mapping[Code, tuple[str, str]] = {
     Code.NO_MMA: ("no such product", "The tensor cores multiply bf16, f16 and tf32 operands; round them first."),
     Code.REDUCTION_SHAPE: (
         "reduction",
-        "A reduction runs over one index: of a vector, or along the columns of a tile, which leaves one number a row; "
-        "the columns are not split over groups of warps. A running sum runs along a vector.",
+        "A reduction runs over one index: of a vector, or along the columns of a tile, which leaves one number a row. "
+        "A running sum runs along a vector.",
     ),
     Code.NO_ROW_INDEX: (
         "no row index",

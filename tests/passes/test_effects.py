@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loomgen.ir import plan
-from loomgen.ir.plan import Fragment, Leaf, RegisterTile, SharedRef, Team
+from loomgen.ir.plan import Fragment, Leaf, RegisterTile, RowTile, SharedRef, Team
 from loomgen.ir.types import DType, Index
 from loomgen.passes.effects import Access, accesses
-from tests.passes.support import ROWS, TWO_WARPS, buffer, copy_in, copy_out, load, ref, store
+from tests.passes.support import ROWS, TWO_WARPS, D, buffer, copy_in, copy_out, load, ref, store
 
 A = buffer("a")
 SIXTEEN = Index(name="j", symbol="C", extent=16)
@@ -63,6 +63,17 @@ def test_partial_sums_are_read_by_the_partner_warp_alone() -> None:
     assert words_of(written, 0) == [0, 1, 2, 3, 128, 129, 130, 131]
     assert words_of(read, 32) == words_of(written, 0)
     assert words_of(read, 0) == words_of(written, 32)
+
+
+def test_partial_numbers_of_rows_are_written_by_the_first_lane_of_each_row() -> None:
+    """Lane 8 of a warp: rows 2 and 10; it takes the partner's numbers, which are a row of 16 apart."""
+    team = Team(slabs=1, parts=2)
+    numbers = RowTile(name="r", dtype=DType.F32, layout=Fragment(rows=SIXTEEN, cols=D, col_parts=2))
+    scratch = buffer("parts", rows=2, cols=16, dtype=DType.F32)
+    written = only(plan.ExchangeWrite(src=numbers, scratch=scratch, text="x"), team)
+    read = only(plan.ExchangeRead(dst=numbers, scratch=scratch, text="x"), team)
+    assert [words_of(written, thread) for thread in (8, 9, 32 + 8)] == [[2, 10], [], [18, 26]]
+    assert [words_of(read, thread) for thread in (8, 9, 32 + 8)] == [[18, 26], [18, 26], [2, 10]]
 
 
 def test_operations_without_shared_memory_have_no_effects() -> None:

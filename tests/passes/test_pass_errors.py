@@ -97,9 +97,12 @@ class Case:
 
 F32_PRODUCT = (("rows: i", "rows: [i, j]"), ("ai[i,d] @ bj[j,d]", "f32(ai[i,d]) @ f32(bj[j,d])"))
 SUM_OF_SUMS = (("si[i] = sum[d](ai[i,d])", "r[i,d] = cumsum[i](ai[i,d]);  si[i] = sum[d](r[i,d])"),)
-SPLIT_SUM = (
-    ("+ gi[i]", "+ sum[d](f32(ai[i,d]))"),
-    ("{rows: i}", "{rows: i, split: {d: {parts: 2, across: 2}}}"),
+SPLIT_COLUMNS = (
+    ("K: 64", "K: 64, B: 16"),
+    ("d: K", "d: K, u: B"),
+    ("  g: {", "  y: {access: in, dtype: f32, shape: [T, B]}\n  g: {"),
+    ("+ gi[i]", "+ sum[u](y[c[i],u])"),
+    ("{rows: i}", "{rows: i, split: {u: {parts: 4}}}"),
 )
 F32_SHARED = (
     ("{rows: i}", "{rows: i, place: {p: shared}}"),
@@ -132,7 +135,6 @@ CASES = [
     Case(Code.WARP_COUNT, MATMUL, (("{rows: i}", "{rows: i, warps: 3}"),), 16),
     Case(Code.NO_MMA, MATMUL, F32_PRODUCT, 14),
     Case(Code.REDUCTION_SHAPE, VECTOR, SUM_OF_SUMS, 16),
-    Case(Code.REDUCTION_SHAPE, MATMUL, SPLIT_SUM, 14),
     Case(Code.BAD_PLACE, MATMUL, F32_SHARED, 16),
     Case(Code.STRIP_COLUMNS, VECTOR, (("K: 64", "K: 96"),), 14),
     Case(Code.NO_ROW_INDEX, MATMUL, (("rows: i", "rows: j"),), 14),
@@ -156,6 +158,7 @@ CASES = [
     Case(Code.NO_WARPGROUP_PRODUCT, ROLES, (("OB: 64}", "OB: 32}"), ("tma: [at, bt, o]", "tma: [at, bt]")), 15),
     Case(Code.TILE_COLUMNS, MATMUL, (("K: 64", "K: 40"),), 14),
     Case(Code.TILE_COLUMNS, MATMUL, (("{rows: i}", "{rows: i, split: {d: {parts: 8}}}"),), 14),
+    Case(Code.TILE_COLUMNS, MATMUL, SPLIT_COLUMNS, 15),
     Case(Code.TILE_COLUMNS, MATMUL, NARROW, 13),
     Case(Code.TILE_COLUMNS, MATMUL, INVERSE, 16),
 ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from loomgen.ir import plan
-from loomgen.ir.tile import Const
+from loomgen.ir.tile import ArgRead, Binary, BinaryOp, Const
 from loomgen.ir.types import DType
-from loomgen.passes.trace import Event, leaves, ring_depth, traces
+from loomgen.passes.trace import Event, leaves, range_trips, ring_depth, traces
 from tests.passes.support import SPAN, buffer, copy_out, describe, kernel, load, numbered_loop, ring_loop, store
 
 A, B = buffer("a"), buffer("b")
@@ -49,6 +51,15 @@ def test_a_loop_between_numbers_never_runs_zero_times_nor_too_often() -> None:
     paths = [executed(path) for path in traces(kernel(numbered_loop(2, store(A))))]
     assert paths == [["store a @0 0.0"], ["store a @0 0.0"], *([["store a @0 0.0", "store a @1 0.0"]] * 2)]
     assert [executed(path) for path in traces(kernel(numbered_loop(0, store(A))))] == [[]] * 4
+
+
+def test_a_loop_over_the_value_heads_of_a_key_head_runs_once_at_least() -> None:
+    heads, keys = (ArgRead(name=name, dtype=DType.I32, span=SPAN) for name in ("HV", "H"))
+    by_head = Binary(op=BinaryOp.FLOORDIV, a=heads, b=keys, dtype=DType.I32, span=SPAN)
+    loop = replace(numbered_loop(1, store(A)), end=by_head)
+    assert range_trips(loop)[0] == 1
+    assert range_trips(replace(loop, begin=keys))[0] == range_trips(replace(loop, end=heads))[0] == 0
+    assert [len(executed(path)) for path in traces(kernel(loop))] == [1, 1, 2, 3]
 
 
 def test_a_branch_doubles_the_paths() -> None:

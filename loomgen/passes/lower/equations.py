@@ -7,13 +7,13 @@ from dataclasses import replace
 from loomgen.ir import plan, walk
 from loomgen.ir.plan import Home, PlanOp, RegisterLayout, RegisterTile, RowTile, ScalarHome, SharedRef, StripTile
 from loomgen.ir.print_tile import print_coord, print_expr
-from loomgen.ir.tile import Expr, ScanOp, Sub, TileRead
+from loomgen.ir.tile import Expr, ReduceOp, ScanOp, Sub, TileRead
 from loomgen.passes.lower.names import Naming
 
 
 def equations(ops: tuple[PlanOp, ...], naming: Naming) -> dict[int, tuple[str, ...]]:
     """Comment lines by the number of the operation in its block; none for a statement of a single operation, which its
-    own text explains.
+    own text explains, unless it only completes what the statement began earlier.
     """
     found: dict[int, tuple[str, ...]] = {}
     run: dict[int, tuple[str, ...]] = {}
@@ -22,11 +22,20 @@ def equations(ops: tuple[PlanOp, ...], naming: Naming) -> dict[int, tuple[str, .
         if isinstance(op, plan.Wait | plan.Barrier):
             continue
         if getattr(op, "text", "") != text:
-            found |= run if len(run) > 1 else {}
+            found |= _worth_saying(run, ops)
             text, run = getattr(op, "text", ""), {}
         if lines := _equation(op, naming):
             run[at] = lines
-    return found | (run if len(run) > 1 else {})
+    return found | _worth_saying(run, ops)
+
+
+def _worth_saying(run: dict[int, tuple[str, ...]], ops: tuple[PlanOp, ...]) -> dict[int, tuple[str, ...]]:
+    return run if len(run) > 1 or any(_completes_rows(ops[at]) for at in run) else {}
+
+
+def _completes_rows(op: PlanOp) -> bool:
+    """Numbers of rows are completed apart from their reduction (`passes.gather_exchanges`)."""
+    return isinstance(op, plan.ExchangeRead) and isinstance(op.dst, RowTile)
 
 
 def _equation(op: PlanOp, naming: Naming) -> tuple[str, ...]:
@@ -45,7 +54,10 @@ def _equation(op: PlanOp, naming: Naming) -> tuple[str, ...]:
             left = f"{naming.local(op.a.name)}[{op.a.fragment.rows},{op.over}]"
             return (f"{_home(op.acc, naming)} {sign} {left} @ {_home(op.b, naming)}",)
         case plan.ExchangeWrite():
-            return (f"{naming.local(op.src.name)}: every part's sums to shared memory",)
+            what = "numbers" if isinstance(op.src, RowTile) else "sums"
+            return (f"{naming.local(op.src.name)}: every part's {what} to shared memory",)
+        case plan.ExchangeRead() if op.op is ReduceOp.MAX:
+            return (f"{_home(op.dst, naming)} = max({_home(op.dst, naming)}, the other part)",)
         case plan.ExchangeRead():
             return (f"{_home(op.dst, naming)} += the other part",)
         case plan.DiagonalBlocks():

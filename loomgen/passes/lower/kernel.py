@@ -27,7 +27,18 @@ from loomgen.ir.device import (
     name,
     num,
 )
-from loomgen.ir.plan import Leaf, Plan, PlanOp, RegisterTile, Scope, SharedBuffer, SharedLayout, SharedRef, StripTile
+from loomgen.ir.plan import (
+    Leaf,
+    Plan,
+    PlanOp,
+    RegisterTile,
+    RowTile,
+    Scope,
+    SharedBuffer,
+    SharedLayout,
+    SharedRef,
+    StripTile,
+)
 from loomgen.ir.tile import Window
 from loomgen.ir.types import DType
 from loomgen.passes.lower.equations import equations
@@ -254,9 +265,13 @@ def _shared_here(op: PlanOp, later: tuple[PlanOp, ...]) -> Iterator[RegisterTile
 def register_tiles(op: Leaf) -> tuple[RegisterTile | StripTile, ...]:
     """The register arrays that an operation touches."""
     match op:
-        case plan.StoreDirect() | plan.StoreFragment() | plan.ExchangeWrite():
+        case plan.StoreDirect() | plan.StoreFragment():
             return (op.src,)
-        case plan.LoadFragment() | plan.ExchangeRead() | plan.LoadStrip():
+        case plan.ExchangeWrite():
+            return () if isinstance(op.src, RowTile) else (op.src,)
+        case plan.ExchangeRead():
+            return () if isinstance(op.dst, RowTile) else (op.dst,)
+        case plan.LoadFragment() | plan.LoadStrip():
             return (op.dst,)
         case plan.Move():
             return (op.src, op.dst)

@@ -9,7 +9,7 @@ from loomgen.errors import InternalError
 from loomgen.ir import plan
 from loomgen.ir.device import CStmt, Do, call
 from loomgen.ir.plan import Leaf
-from loomgen.passes.lower import copies, direct, fragments, maps, products, roles, shared_maps
+from loomgen.passes.lower import copies, direct, exchange, fragments, maps, products, roles, shared_maps
 from loomgen.passes.lower.maps import MapContext
 
 _LOWERINGS: Mapping[type, Callable[[Any, MapContext], list[CStmt]]] = {
@@ -37,8 +37,8 @@ _LOWERINGS: Mapping[type, Callable[[Any, MapContext], list[CStmt]]] = {
     plan.ReduceVector: maps.lower_reduce_vector,
     plan.ScanVector: shared_maps.lower_scan,
     plan.Mma: products.lower_mma,
-    plan.ExchangeWrite: products.lower_exchange_write,
-    plan.ExchangeRead: products.lower_exchange_read,
+    plan.ExchangeWrite: exchange.lower_exchange_write,
+    plan.ExchangeRead: exchange.lower_exchange_read,
     plan.DiagonalBlocks: products.lower_diagonal_blocks,
     # between roles, and with the hardware beside them
     plan.BoxIn: roles.lower_box_in,

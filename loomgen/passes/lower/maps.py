@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from loomgen.ir import plan
@@ -96,34 +96,70 @@ def lower_rows(op: plan.MapRows, context: MapContext) -> list[CStmt]:
 
 def lower_reduce_columns(op: plan.ReduceColumns, context: MapContext) -> list[CStmt]:
     """The thread's own elements in ascending order, then the threads of its row in pairs, nearest first."""
-    array = context.naming.local(op.dst.name)
-    elements = _Elements(context=context, layout=op.layout, homes=op.homes, prefix=op.dst.name, expr=op.expr)
+    if op.parts > 1:
+        return _reduce_parts(op, context)
+    elements, total = _reduced(op, context), context.naming.local(op.dst.name)
     walk = elements.walk
-    total = Element(array=array, subscripts=(name(walk.row_var),))
+    number = Element(array=total, subscripts=(name(walk.row_var),))
+    across = tuple(_across_lanes(op.op, number, walk))
+    return [
+        DeclareArray(type="float", name=total, extents=(walk.n_rows,), init=_identities(op.op, walk)),
+        *elements.loops(lambda values: _accumulate(op.op, number, values)),
+        For(var=walk.row_var, begin=num(0), end=num(walk.n_rows), unroll=True, body=across),
+    ]
 
-    def accumulate(values: list[CExpr]) -> list[CStmt]:
-        return [Assign(target=total, value=_combine(op.op, total, value)) for value in values]
 
-    identity = Braces(items=(_IDENTITY[op.op],) * walk.n_rows)
-    shuffles = tuple(
-        Assign(target=total, value=_combine(op.op, total, call("shuffle_xor", total, num(mask))))
-        for mask in walk.lane_masks()
-    )
-    across = For(var=walk.row_var, begin=num(0), end=num(walk.n_rows), unroll=True, body=shuffles)
-    declared = DeclareArray(type="float", name=array, extents=(walk.n_rows,), init=identity)
-    return [declared, *elements.loops(accumulate), across]
+def _reduce_parts(op: plan.ReduceColumns, context: MapContext) -> list[CStmt]:
+    """The same for each part of the columns by itself; the parts' numbers are then combined low to high."""
+    elements, total = _reduced(op, context), context.naming.local(op.dst.name)
+    walk, parts = elements.walk, f"{total}$parts"
+    row = name(walk.row_var)
+    part_of_column = Infix(op="/", a=name(walk.col_var), b=num(walk.n_cols // op.parts))
+    own = Element(array=parts, subscripts=(part_of_column, row))
+    numbers = [Element(array=parts, subscripts=(num(part), row)) for part in range(op.parts)]
+    across = [stmt for number in numbers for stmt in _across_lanes(op.op, number, walk)]
+    whole: CExpr = numbers[0]
+    for higher in numbers[1:]:
+        whole = combine(op.op, whole, higher)
+    combined = Assign(target=Element(array=total, subscripts=(row,)), value=whole)
+    identities = Braces(items=(_identities(op.op, walk),) * op.parts)
+    return [
+        DeclareArray(type="float", name=total, extents=(walk.n_rows,)),
+        DeclareArray(type="float", name=parts, extents=(op.parts, walk.n_rows), init=identities),
+        *elements.loops(lambda values: _accumulate(op.op, own, values)),
+        For(var=walk.row_var, begin=num(0), end=num(walk.n_rows), unroll=True, body=(*across, combined)),
+    ]
+
+
+def _reduced(op: plan.ReduceColumns, context: MapContext) -> _Elements:
+    return _Elements(context=context, layout=op.layout, homes=op.homes, prefix=op.dst.name, expr=op.expr)
+
+
+def _identities(op: ReduceOp, walk: Walk) -> Braces:
+    """Of each row that the thread holds."""
+    return Braces(items=(_IDENTITY[op],) * walk.n_rows)
+
+
+def _accumulate(op: ReduceOp, total: Element, values: list[CExpr]) -> list[CStmt]:
+    return [Assign(target=total, value=combine(op, total, value)) for value in values]
+
+
+def _across_lanes(op: ReduceOp, total: Element, walk: Walk) -> Iterator[CStmt]:
+    for mask in walk.lane_masks():
+        yield Assign(target=total, value=combine(op, total, call("shuffle_xor", total, num(mask))))
 
 
 def lower_reduce_vector(op: plan.ReduceVector, context: MapContext) -> list[CStmt]:
     """Every thread adds all elements in ascending order."""
     variable = context.naming.local(op.dst.name)
     at = context.at(op.homes, Position(letters={op.over: name(op.over.name)}))
-    update = Assign(target=name(variable), value=_combine(op.op, name(variable), at.lower(op.expr)))
+    update = Assign(target=name(variable), value=combine(op.op, name(variable), at.lower(op.expr)))
     loop = For(var=op.over.name, begin=num(0), end=extent(op.over), unroll=False, body=(update,))
     return [Declare(type="float", name=variable, init=_IDENTITY[op.op]), loop]
 
 
-def _combine(op: ReduceOp, a: CExpr, b: CExpr) -> CExpr:
+def combine(op: ReduceOp, a: CExpr, b: CExpr) -> CExpr:
+    """Two partial results of a reduction."""
     return Infix(op="+", a=a, b=b) if op is ReduceOp.SUM else call("max_f32", a, b)
 
 

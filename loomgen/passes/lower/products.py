@@ -1,4 +1,4 @@
-"""Contractions on the tensor cores, the exchange of partial sums, and the diagonal blocks of the inverse."""
+"""Contractions on the tensor cores, and the diagonal blocks of the inverse."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from loomgen.passes.lower.layouts import first_col
 from loomgen.passes.lower.maps import MapContext
 from loomgen.passes.lower.names import (
     COL,
-    LANE,
     LANE_COL,
     LANE_ROW,
     MATRIX_ROW,
@@ -37,7 +36,6 @@ from loomgen.passes.lower.names import (
     PAIR_ROW,
     PART,
     SLAB,
-    WARP,
 )
 
 _TILE, _STEP = name("$tile"), name("$step")
@@ -134,38 +132,6 @@ def _tf32_columns(op: plan.Mma, acc: str, context: MapContext) -> CStmt:
 
 def _at(op: plan.Mma, context: MapContext, row: CExpr, col: CExpr) -> CExpr:
     return call(f"{context.naming.tile(op.b)}.at", add(num(op.b.row0), row), add(num(op.b.col0), col))
-
-
-# --------------------------------------------------------------------------- exchange
-
-
-def lower_exchange_write(op: plan.ExchangeWrite, context: MapContext) -> list[CStmt]:
-    array, n_tiles = context.naming.local(op.src.name), op.src.fragment.tiles
-    values = tuple(Element(array=array, subscripts=(_TILE, num(n))) for n in range(4))
-    store = call("st_shared", _scratch(op.scratch, WARP, n_tiles, context), Braces(items=values, type="f32x4"))
-    return [For(var="$tile", begin=num(0), end=num(n_tiles), unroll=True, body=(Do(call=store),))]
-
-
-def lower_exchange_read(op: plan.ExchangeRead, context: MapContext) -> list[CStmt]:
-    """Two parts: the sum of two numbers does not depend on their order, so both partners get the same bits."""
-    array, n_tiles = context.naming.local(op.dst.name), op.dst.fragment.tiles
-    partner = add(mul(Infix(op="-", a=num(1), b=PART), num(context.team.slabs)), SLAB)
-    load = call("ld_shared<f32x4>", _scratch(op.scratch, name("$partner"), n_tiles, context))
-    adds: list[CStmt] = []
-    for n, field in enumerate("xyzw"):
-        to = Element(array=array, subscripts=(_TILE, num(n)))
-        adds.append(Assign(target=to, value=Infix(op="+", a=to, b=name(f"$other.{field}"))))
-    body = (Declare(type="const f32x4", name="$other", init=load), *adds)
-    return [
-        Declare(type="const int", name="$partner", init=partner),
-        For(var="$tile", begin=num(0), end=num(n_tiles), unroll=True, body=body),
-    ]
-
-
-def _scratch(buffer: plan.SharedBuffer, warp: CExpr, n_tiles: int, context: MapContext) -> CExpr:
-    ref = plan.SharedRef(buffer=buffer, axes=())
-    row = add(mul(warp, num(n_tiles)), _TILE)
-    return call(f"{context.naming.tile(ref)}.at", row, mul(num(4), LANE))
 
 
 # --------------------------------------------------------------------------- inverse
