@@ -3,7 +3,8 @@
 Before: one Map a statement of the spec, operands of products named apart. After: no Map of rank 2 is read by exactly
 one Map (of the same block) and by nothing else, so what the spec names for the reader (a mask, a scaled copy) costs
 neither registers nor shared memory. Rounding is part of the expression (Cast) and moves with it, so no bit changes.
-Vectors stay: they are computed once, not once an element. What reads tensors stays, too.
+Vectors stay: they are computed once, not once an element. What reads tensors stays, too, and what combines several
+tiles and is not read by the very next statements: put off, all of them would have to be kept instead of it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ def _fuse_block(block: tuple[Stmt, ...], counts: dict[str, int]) -> tuple[Stmt, 
     fused: list[Stmt] = []
     readers = _map_readers(block)
     for stmt in block:
+        if not isinstance(stmt, Map):
+            fused.extend(pending.pop(name) for name in _combining(pending))
         if isinstance(stmt, Map):
             stmt = replace(stmt, expr=_once_per_condition(_inline(stmt.expr, pending)))
             is_single = counts.get(stmt.value.name) == 1 and stmt.value.name in readers
@@ -32,6 +35,15 @@ def _fuse_block(block: tuple[Stmt, ...], counts: dict[str, int]) -> tuple[Stmt, 
                 continue
         fused.append(stmt)
     return tuple(fused)
+
+
+def _combining(pending: dict[str, Map]) -> list[str]:
+    """Those that read several tiles of two indices."""
+
+    def n_tiles(expr: Expr) -> int:
+        return len({read.value.name for read in walk.tile_reads(expr) if len(read.value.indices) == 2})
+
+    return [name for name, stmt in pending.items() if n_tiles(stmt.expr) > 1]
 
 
 def _reads_tensors(expr: Expr) -> bool:

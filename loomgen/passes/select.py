@@ -65,6 +65,7 @@ def _select(kernel: KernelSpec, program: Program, boxes: Mapping[str, SharedRef]
         division=division,
         schedule=kernel.schedule,
         shared_names=_needed_in_shared(program),
+        transposed_names=_read_transposed(program),
         boxes=boxes,
     )
     homes = Homes(
@@ -125,6 +126,12 @@ def _needed_in_shared(program: Program) -> frozenset[str]:
             case _:
                 pass
     return frozenset(names)
+
+
+def _read_transposed(program: Program) -> frozenset[str]:
+    """Values that are the first operand of a product along their own first index."""
+    products = (stmt for stmt in walk.statements(program.body) if isinstance(stmt, tile.Contract))
+    return frozenset(stmt.a.value.name for stmt in products if stmt.a.subs[0].index == stmt.over)
 
 
 def _block(statements: tuple[Stmt, ...], rules: Rules, homes: Homes) -> None:

@@ -79,7 +79,7 @@ class _Checker:
     declarations: Declarations
     diagnostics: Collector
     origins: dict[Value, frozenset[str]] = field(default_factory=dict)
-    """Scalars read from distinct index tensors, and the grid coordinates that each determines."""
+    """Scalars read from distinct index tensors or made of coordinates, and the coordinates that each determines."""
     stored: dict[str, Span] = field(default_factory=dict)
     """Tensors stored so far on this path."""
     reads: list[_Read] = field(default_factory=list)
@@ -98,7 +98,10 @@ class _Checker:
             case Load():
                 self._read(stmt.source, path)
                 self._note_origin(stmt)
-            case Map() | Reduce() | Scan():
+            case Map():
+                self._expression(stmt.expr, path)
+                self._note_number(stmt)
+            case Reduce() | Scan():
                 self._expression(stmt.expr, path)
             case Contract() | Inverse():
                 return
@@ -175,6 +178,11 @@ class _Checker:
     def _note_origin(self, stmt: Load) -> None:
         if not stmt.value.indices and stmt.source.tensor.name in self.declarations.distinct:
             self.origins[stmt.value] = frozenset(self._determined(stmt.source.coords))
+
+    def _note_number(self, stmt: Map) -> None:
+        """A scalar that is computed from coordinates tells what its expression would."""
+        if not stmt.value.indices and not isinstance(stmt.expr, WindowCoord):
+            self.origins[stmt.value] = self._determined((stmt.expr,))
 
     # ----------------------------------------------------------------------- stores
 
