@@ -87,7 +87,8 @@ def select_map(value: Value, expr: tile.Expr, stmt: tile.Map | tile.Load, rules:
 
 
 def _row_layout(value: Value, expr: tile.Expr, homes: Homes) -> plan.RegisterLayout | None:
-    """A layout whose rows are held as the one-number-a-row values are that a floating vector is computed from, if any."""
+    """The layout of the one-number-a-row values that a floating vector is computed from, if any; the first one's where
+    all are held alike."""
     letter = value.indices[0]
     reads = [
         homes.rows.get(read.value.name) for read in walk.tile_reads(expr) if read.subs and read.subs[0].index == letter
