@@ -17,7 +17,7 @@ def statements(block: Block, most: int = _MOST) -> None:
     kinds = [block.load, block.map, block.store, block.reduce, block.load, block.map, block.scan, block.update]
     kinds += [lambda: branch(block), lambda: count_loop(block), block.gather]
     if block.setting.has_products:
-        kinds += [block.product] * 5 + [block.inverse]
+        kinds += [block.product] * 5 + [block.inverse, block.reduce]
     for _ in range(block.choices.count(0, 2)):
         block.load()
     for _ in range(block.choices.count(min(_FEWEST, most), most)):

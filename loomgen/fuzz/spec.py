@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from loomgen.fuzz.case import Case
 from loomgen.fuzz.choices import Choices
 from loomgen.fuzz.program import body
-from loomgen.fuzz.setting import Setting, draw_setting
+from loomgen.fuzz.setting import Letter, Setting, draw_setting
 from loomgen.fuzz.statements import Block, Names
 from loomgen.fuzz.tensors import Place, Tensors
 
@@ -79,8 +79,7 @@ def _draw_schedule(choices: Choices, setting: Setting, names: Names) -> list[str
         is_plain = set(names.products) == set(setting.rows) and not names.has_inverse
         if not is_plain or choices.chance(2):
             lines.append(f"rows: [{', '.join(letter.name for letter in setting.rows)}]")
-        summed = [*names.contracted[-1:], *names.reduced[-2:]]
-        split = choices.pick(summed) if summed and choices.chance(3) else None
+        split = _draw_split(choices, names)
         if split is not None and split.extent >= 32:
             parts = choices.pick((2, 2, split.extent // 16))
             lines.append(f"split: {{{split.name}: {{parts: {parts}, across: {choices.pick((1, 2))}}}}}")
@@ -94,6 +93,13 @@ def _draw_schedule(choices: Choices, setting: Setting, names: Names) -> list[str
         places.append(f"{choices.pick(names.halves)}: {choices.pick(('shared', 'registers'))}")
     lines += [f"place: {{{', '.join(places)}}}"] if places else []
     return lines + (["min_blocks: 2"] if choices.chance(6) else [])
+
+
+def _draw_split(choices: Choices, names: Names) -> Letter | None:
+    """A letter that a tile is reduced along, or the last product's."""
+    if names.reduced and choices.chance(2):
+        return choices.pick(names.reduced)
+    return names.contracted[-1] if names.contracted and choices.chance(3) else None
 
 
 def _spec_text(setting: Setting, tensors: Tensors, names: Names, program: list[str], schedule: list[str]) -> str:

@@ -50,16 +50,21 @@ def _prefetch(stmt: tile.ForWindow, ahead: int, copies: tuple[CopyIn, ...]) -> p
 
 
 def _with_copies(work: list[PlanOp], copies: list[PlanOp]) -> list[PlanOp]:
-    """The next iteration's copies are issued once warps have met for each other's partial sums, so that none waits for
-    another one's copies; at the top where they do not meet.
+    """The next iteration's copies are issued once warps have met for each other's partial sums of a product, so that
+    none waits for another one's copies; at the top where they do not meet. Reductions meet where their numbers are
+    used, which may be late.
     """
-    meet = next((at for at, op in enumerate(work) if isinstance(op, plan.ExchangeRead)), None)
+    meet = next((at for at, op in enumerate(work) if _completes_product(op)), None)
     if meet is None:
         return [*copies, *work]
     read = work[meet]
     assert isinstance(read, plan.ExchangeRead)
     sums = plan.Arrive(refs=(SharedRef(buffer=read.scratch, axes=()),))
     return [*work[:meet], sums, *copies, *work[meet:]]
+
+
+def _completes_product(op: PlanOp) -> bool:
+    return isinstance(op, plan.ExchangeRead) and isinstance(op.dst, plan.RegisterTile)
 
 
 def _runs_ahead(copy: CopyIn, inside: set[str], schedule: Schedule) -> bool:

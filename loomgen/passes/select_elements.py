@@ -8,7 +8,7 @@ from loomgen.ir.plan import RowTile, ScalarHome, ScalarUse, SharedRef, StripTile
 from loomgen.ir.schedule import Place
 from loomgen.ir.types import Index, Value
 from loomgen.passes.contiguous import contiguous_letter
-from loomgen.passes.homes import Homes, shared_buffer
+from loomgen.passes.homes import Homes, has_rows_of, shared_buffer
 from loomgen.passes.select_exchange import exchange
 from loomgen.passes.select_rules import Rules, is_aligned, reject
 from loomgen.spec.codes import Code
@@ -89,13 +89,15 @@ def select_map(value: Value, expr: tile.Expr, stmt: tile.Map | tile.Load, rules:
 
 
 def _row_layout(value: Value, expr: tile.Expr, homes: Homes) -> plan.RegisterLayout | None:
-    """The layout of the one-number-a-row values that a floating vector is computed from, if any."""
+    """The layout of the one-number-a-row values that a floating vector is computed from, if any; the first one's where
+    all are held alike."""
     letter = value.indices[0]
     reads = [
         homes.rows.get(read.value.name) for read in walk.tile_reads(expr) if read.subs and read.subs[0].index == letter
     ]
-    layouts = {by_row.layout for by_row in reads if by_row is not None}
-    return layouts.pop() if len(layouts) == 1 and value.dtype.is_float else None
+    layouts = [by_row.layout for by_row in reads if by_row is not None]
+    is_held = bool(layouts) and all(has_rows_of(layout, layouts[0]) for layout in layouts)
+    return layouts[0] if is_held and value.dtype.is_float else None
 
 
 def _row_letter(value: Value, expr: tile.Expr, span: Span, rules: Rules, homes: Homes) -> Index:

@@ -12,7 +12,7 @@ from loomgen.errors import InternalError
 from loomgen.interp import Mode, interpret
 from loomgen.interp.functions import diagonal_inverse_16
 from loomgen.ir import tile
-from loomgen.ir.order import M16N8K8, M16N8K16, ContractOrder
+from loomgen.ir.order import M16N8K8, M16N8K16, ContractOrder, ReduceOrder
 from loomgen.ir.types import DType, Index, Value
 from tests.interp import programs as p
 
@@ -157,6 +157,23 @@ def test_ordered_sums_run_upwards_in_fp32() -> None:
     x = torch.tensor([[2.0**-24, 2.0**-24, 1.0], [1.0, 2.0**-24, 2.0**-24]])
     assert reduced(x, tile.ReduceOp.SUM, (N,), (M,), "ordered").tolist() == [1 + 2.0**-23, 1]
     assert reduced(x, tile.ReduceOp.SUM, (N,), (M,), "float64").tolist() == [1 + 2.0**-23] * 2
+
+
+def test_parts_of_a_sum_are_added_low_to_high() -> None:
+    """Two quarters of an ulp of 1 count together and, after rounding, each by itself not at all."""
+    x = torch.tensor([[1.0, 0.0, 2.0**-24, 0.0, 2.0**-24, 0.0]])
+    load, tensor = loaded("x", x, p.index("m", 1), p.index("n", 6))
+    result = p.value("r", load.value.indices[0])
+    body = tile.Reduce(
+        value=result, op=tile.ReduceOp.SUM, over=load.value.indices[1:], expr=p.read(load.value), text="r", span=p.SPAN
+    )
+
+    def summed(*partials: tuple[int, ...], parts: int) -> float:
+        orders = {"r": ReduceOrder(partials=partials, parts=parts)}
+        return run(load, body, result=result, mode="ordered", inputs={tensor: x}, orders=orders).item()
+
+    assert summed((0,), (1,), (2,), (3,), (4,), (5,), parts=3) == 1
+    assert summed((2,), (3,), (4,), (5,), (0,), (1,), parts=3) == 1 + 2.0**-23
 
 
 @pytest.mark.parametrize(

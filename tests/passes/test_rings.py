@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from loomgen.ir import plan
-from loomgen.ir.plan import PlanOp
+from loomgen.ir.plan import PlanOp, RowTile
 from loomgen.ir.schedule import Schedule
 from loomgen.ir.tile import ForWindow
+from loomgen.ir.types import DType
 from loomgen.passes.rings import pipeline_loop
-from tests.passes.support import CHUNKS, SPAN, buffer, copy_in, copy_out, describe, load, store
+from tests.passes.support import CHUNKS, SPAN, buffer, copy_in, copy_out, describe, load, store, tile
 
 A, B, OUT = buffer("a"), buffer("b"), buffer("out")
 LOOP = ForWindow(window=CHUNKS, carried=(), body=(), text="for c in chunks(n)", span=SPAN)
@@ -45,6 +46,15 @@ def test_rings_of_different_depth_are_filled_apart() -> None:
         "  load a",
         "  load b",
     ]
+
+
+def test_copies_are_issued_once_warps_have_met_for_a_products_sums() -> None:
+    scratch = buffer("parts")
+    numbers = RowTile(name="r", dtype=DType.F32, layout=load(A).dst.layout)
+    sums, rows = (plan.ExchangeRead(dst=dst, scratch=scratch, text=f"add {dst.name}") for dst in (tile("x"), numbers))
+    ahead = ["  arrive parts", "  prefetch 1: a", "  commit"]
+    assert describe(pipelined(copy_in(A), load(A), sums))[2:] == ["  arrive a", "  load a", *ahead, "  add x"]
+    assert describe(pipelined(copy_in(A), load(A), rows))[2:] == ["  arrive a", *ahead[1:], "  load a", "  add r"]
 
 
 def test_every_reader_reads_the_ring() -> None:

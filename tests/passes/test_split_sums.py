@@ -42,7 +42,8 @@ program: |
   y[i] = max[d](f32(ai[i,d]))
   p[i,j] = ai[i,d] @ bj[j,d]
   o[c[i],j] = z[i]*p[i,j]
-  s[c[i]] = z[i];  m[c[i]] = y[i]
+  w[i] = sum[j](p[i,j])
+  s[c[i]] = z[i] - w[i];  m[c[i]] = y[i]
 schedule: {rows: i, split: {d: {parts: 2, across: KS}}}
 variants: {k2: {KS: 2}, k1: {KS: 1}}
 """
@@ -84,7 +85,14 @@ def test_two_groups_exchange_what_they_reduced(folder: Path) -> None:
         "exchange: %p[i,j]:f32 = sum of the parts in p_parts, low to high",
         "exchange: %z[i]:f32 = sum of the parts in z_parts, low to high",
         "exchange: %y[i]:f32 = max of the parts in y_parts, low to high",
+        "reduce %w[i]:f32 = sum[j] p[i,j]  (from %p[i,j]:f32)",
     ]
+
+
+def test_numbers_of_rows_meet_whatever_columns_they_come_from(folder: Path) -> None:
+    (difference,) = of_kind(lowered("k2", folder).plan, plan.MapRows)
+    assert isinstance(difference, plan.MapRows)
+    assert [type(home) for _, home in difference.homes] == [RowTile, RowTile]
 
 
 def test_one_group_reduces_its_parts_apart(folder: Path) -> None:
@@ -93,6 +101,7 @@ def test_one_group_reduces_its_parts_apart(folder: Path) -> None:
         "reduce %z[i]:f32 = sum[d] f32(ai[i,d])*f32(ai[i,d])  (from %ai_id[i,d]:bf16), 2 parts",
         "reduce %y[i]:f32 = max[d] f32(ai[i,d])  (from %ai_id[i,d]:bf16), 2 parts",
         "barrier of the block  (write bj -> read bj)",
+        "reduce %w[i]:f32 = sum[j] p[i,j]  (from %p[i,j]:f32)",
     ]
 
 

@@ -9,11 +9,14 @@ import pytest
 from loomgen.errors import InternalError
 from loomgen.ir import plan
 from loomgen.ir.plan import Fragment, PlanOp, RegisterTile, SharedBuffer, SharedLayout, SharedRef
-from loomgen.ir.types import DType, Index
+from loomgen.ir.tile import Const
+from loomgen.ir.types import DType, Index, Value
 from loomgen.passes.verify_plan import verify_layout, verify_plan
 from tests.passes.gdn import ALL_STAGES, lowered
 from tests.passes.support import (
     CHUNKS,
+    ROWS,
+    SPAN,
     TWO_WARPS,
     D,
     J,
@@ -33,6 +36,7 @@ LOADED = load(A)
 assert isinstance(LOADED.dst, RegisterTile)
 HELD: RegisterTile = LOADED.dst
 TWO_PARTS = plan.Team(slabs=2, parts=2)
+ONE = Const(value=1.0, dtype=DType.F32, span=SPAN)
 
 
 def accumulator(cols: Index = J, name: str = "acc") -> RegisterTile:
@@ -182,6 +186,18 @@ def test_partial_sums_are_exchanged_among_parts() -> None:
     assert "parts is not (16, 128)" in fault(
         LOADED, PRODUCT, replace(write, scratch=replace(scratch, rows=8)), team=TWO_PARTS
     )
+
+
+def test_numbers_of_rows_are_exchanged_among_parts() -> None:
+    numbers = plan.RowTile(name="r", dtype=DType.F32, layout=accumulator().layout)
+    scratch = SharedBuffer(name="parts", dtype=DType.F32, rows=2, cols=ROWS.extent, pitch=32, swizzle=0, slots=1)
+    map_ = plan.MapRows(
+        dst=numbers, value=Value(name="r", dtype=DType.F32, indices=(ROWS,)), expr=ONE, homes=(), text="r"
+    )
+    write = plan.ExchangeWrite(src=numbers, scratch=scratch, text="r")
+    assert fault(map_, write, team=TWO_PARTS) == ""
+    assert "r is read before it is written" in fault(write, team=TWO_PARTS)
+    assert "parts is not (2, 32)" in fault(map_, replace(write, scratch=replace(scratch, rows=4)), team=TWO_PARTS)
 
 
 def test_expressions_find_their_tiles() -> None:
