@@ -31,7 +31,7 @@ def test_a_planted_bug_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> N
     """Running sums subtract; a run of one round stays in this process."""
     emit = cuda.emit_body
     monkeypatch.setattr(check, "emit_body", lambda lowered: emit(lowered).replace("total += ", "total -= "))
-    report = fuzz(20, 0, CACHE, trials=25)
+    report = fuzz(20, 1, CACHE, trials=25)
     assert report.failed > 0
     assert report.failure is not None
     assert report.failure.outcome.kind == "bits"
