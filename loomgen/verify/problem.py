@@ -1,4 +1,4 @@
-"""Random inputs of the forward pass, with the float64 tensors that every stage is compared with."""
+"""Random inputs of the forward and the backward pass, with the float64 tensors that every stage is compared with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHUNK = golden.CHUNK
 EPS = 1e-6
 """Added to a squared norm before its root, as in the golden."""
 
-_KEPT_WIDE = ("G", "beta", "ht")
+_KEPT_WIDE = ("G", "beta", "ht", "q_rstd", "k_rstd", "dh0", "dg", "dbeta")
 _TABLES = ("bounds", "seq_chunks", "starts", "lengths")
 _SLACK = 70
 """Rows past the last token in the tensor that `slack` writes."""
@@ -111,9 +111,10 @@ def make_problem(
     g[torch.rand(n_tokens, hv, generator=gen) < 1 / 16] = LOWEST_GATE
     step = normal(n_tokens, hv).sigmoid().to(formats.steps)
     h0 = normal(len(seqlens), hv, head_dim, head_dim) / 4 if initial_state else None
+    do = normal(n_tokens, hv, head_dim).to(formats.activations)
+    dht = normal(len(seqlens), hv, head_dim, head_dim) / 4
     tables = window_tables(seqlens, CHUNK)
     cu_seqlens, scale = tables.cu_seqlens, head_dim**-0.5
-    exact = golden.prep(q.double(), k.double(), g.double(), step.double(), cu_seqlens)
     given = {
         "q": q,
         "k": k,
@@ -121,13 +122,15 @@ def make_problem(
         "gate": g,
         "step": step,
         "h0": h0,
+        "do": do,
+        "dht": dht,
         "normalise": True,
         "eps": EPS,
         "scale": scale,
         **_given_to_meta(n_tokens, tables, formats.offsets),
         **tables.by_name(),
     }
-    expected = _expected(exact, v.double(), None if h0 is None else h0.double(), cu_seqlens, scale)
+    expected = _expected(given, cu_seqlens, scale)
     expected |= {name: table.double() for name, table in zip(_TABLES, tables.by_name().values(), strict=True)}
     expected["tail"] = _tail(expected["o"])
     outputs = {name: (_dtype_of(name, formats), tuple(tensor.shape)) for name, tensor in expected.items()}
@@ -155,19 +158,31 @@ def _dtype_of(name: str, formats: Formats) -> torch.dtype:
     return torch.float32 if name in _KEPT_WIDE else formats.activations
 
 
-def _expected(
-    exact: golden.Prepared, v: Tensor, h0: Tensor | None, cu_seqlens: Tensor, scale: float
-) -> dict[str, Tensor]:
+def _expected(given: Inputs, cu_seqlens: Tensor, scale: float) -> dict[str, Tensor]:
+    """What the stages write, in float64."""
+    q, k, v, gate, step, do, dht = (_wide(given, name) for name in ("q", "k", "v", "gate", "step", "do", "dht"))
+    h0 = None if given["h0"] is None else _wide(given, "h0")
+    exact = golden.prep(q, k, gate, step, cu_seqlens)
     gates = (exact.G, exact.beta)
     inverse = golden.wy(exact.kn, *gates, cu_seqlens)
     scan = golden.fwd_h(exact.kn, v, inverse, *gates, h0, cu_seqlens)
-    o = golden.fwd_o(exact.qn, exact.kn, scan.v_new, scan.h, exact.G, cu_seqlens, scale=scale)
+    within = golden.dv_local(exact, do, cu_seqlens, scale=scale)
+    reverse = golden.dhu(exact, inverse, do, within, dht, cu_seqlens, scale=scale)
     return {
-        **exact._asdict(),
+        **{name: x for name, x in exact._asdict().items() if x is not None},
         "A": inverse,
         **golden.wy_recompute(exact.kn, v, *gates, inverse, cu_seqlens)._asdict(),
         "h": scan.h,
         "v_new": scan.v_new,
         "ht": scan.final_state,
-        "o": o,
+        "o": golden.fwd_o(exact.qn, exact.kn, scan.v_new, scan.h, exact.G, cu_seqlens, scale=scale),
+        "dn": within,
+        **reverse._asdict(),
+        **golden.chunk_grads(exact, v, gate, scan, reverse, do, cu_seqlens, scale=scale)._asdict(),
     }
+
+
+def _wide(given: Inputs, name: str) -> Tensor:
+    x = given[name]
+    assert isinstance(x, Tensor)
+    return x.double()

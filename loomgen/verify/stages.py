@@ -18,14 +18,18 @@ from loomgen.verify.problem import Formats, Inputs, Problem, make_problem, same_
 
 ORDER: dict[str, tuple[str, ...]] = {
     "meta": ("bounds", "seq_chunks", "starts", "lengths"),
-    "prep": ("qn", "kn", "G", "beta"),
+    "prep": ("qn", "kn", "G", "beta", "q_rstd", "k_rstd"),
     "wy": ("A",),
     "wy_recompute": ("u", "w"),
     "fwd_h": ("h", "v_new", "ht"),
     "fwd_o": ("o",),
     "slack": ("tail",),
+    "dv_local": ("dn",),
+    "dhu": ("dh", "dx", "dh0"),
+    "chunk_grads": ("dq", "dk", "dv", "dg", "dbeta"),
 }
-"""Stages of the forward pass, and `wy_recompute`; what they write, which the next ones read by the same name."""
+"""Stages of the forward pass, `wy_recompute`, and those of the backward; what they write, which the next ones read by
+the same name."""
 
 BOUNDS = {
     "bounds": 0.0,
@@ -44,6 +48,17 @@ BOUNDS = {
     "ht": 4e-3,
     "o": 5e-3,
     "tail": 0.0,
+    "q_rstd": 1e-6,
+    "k_rstd": 1e-6,
+    "dn": 5e-3,
+    "dh": 5e-3,
+    "dx": 5e-3,
+    "dh0": 5e-3,
+    "dq": 5e-3,
+    "dk": 5.5e-3,
+    "dv": 5e-3,
+    "dg": 1e-2,
+    "dbeta": 1e-2,
 }
 """Relative L2 against float64 from exact inputs: what bf16 operands and storage, or fp32 ones, allow."""
 
