@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
@@ -56,18 +57,33 @@ def _run_on_device(cases: Sequence[Case], prepared: Prepared, nvcc: Path) -> lis
     with TemporaryDirectory() as scratch:
         cubin = Path(scratch) / "conformance.cubin"
         compile_cubin(target_named("sm_90a"), nvcc, cubin)
-        with open_device(cubin) as device:
-            return [compare_case(case, prepared, device) for case in cases]
+        return compare_all(cases, prepared, lambda: open_device(cubin))
 
 
-def compare_case(case: Case, prepared: Prepared, device: Runner) -> Row:
-    """A case that fails to run is a failed row: the others are wanted all the same."""
-    inputs = case.inputs()
-    host = prepared.output(case, inputs)
-    try:
-        return compared(case, compare(case.comparison, inputs, host, device.run(case, inputs)))
-    except DeviceError as error:
-        return failed(case, error)
+def compare_all(
+    cases: Sequence[Case], prepared: Prepared, opened: Callable[[], AbstractContextManager[Runner]]
+) -> list[Row]:
+    """A row for each case; after one that fails to run the device is opened again."""
+    rows: list[Row] = []
+    while len(rows) < len(cases):
+        with opened() as device:
+            rows.extend(rows_of_context(cases[len(rows) :], prepared, device))
+    return rows
+
+
+def rows_of_context(cases: Sequence[Case], prepared: Prepared, device: Runner) -> Iterator[Row]:
+    """Up to the first case that fails to run, which is a failed row: nothing runs in its context after it, and the
+    others are wanted all the same.
+    """
+    for case in cases:
+        inputs = case.inputs()
+        host = prepared.output(case, inputs)
+        try:
+            output = device.run(case, inputs)
+        except DeviceError as error:
+            yield failed(case, error)
+            return
+        yield compared(case, compare(case.comparison, inputs, host, output))
 
 
 def _parser() -> argparse.ArgumentParser:

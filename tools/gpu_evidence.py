@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from loomgen.bench.evidence import write_document
-from loomgen.conformance.evidence import Card
+from loomgen.conformance.evidence import Card, versions
+from loomgen.toolchain.find import GXX, NVCC, find_tool, tool_version
 
 TORCH_VERSIONS = {"torch": torch.__version__, "cuda": str(torch.version.cuda)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One check of one case: what was ``measured``, by name, and what bounds it."""
+
+    check: str
+    case: str
+    measured: Mapping[str, float]
+    bound: float | None
+    ok: bool
+
+
+def line(row: Row) -> str:
+    measured = ", ".join(f"{name} {value:.4g}" for name, value in row.measured.items())
+    return f"{row.check:<10} {row.case:<40} {measured:<60} {'ok' if row.ok else 'FAILED'}"
+
+
+def built_versions() -> dict[str, str]:
+    """What takes part where kernels are built, and the cores that build them; raises MissingTool."""
+    return {
+        **versions(tool_version(find_tool(NVCC)), tool_version(find_tool(GXX))),
+        "torch": torch.__version__,
+        "cores": str(os.cpu_count()),
+    }
 
 
 def write_evidence(

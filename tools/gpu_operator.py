@@ -9,36 +9,35 @@ DIR/operator.<card>.json and prints a table. Exit codes: 0 all checks hold, 1 no
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from itertools import accumulate, pairwise
 from pathlib import Path
 
 import torch
 
 from loomgen import golden
-from loomgen.conformance.evidence import Card, first_card, versions
+from loomgen.bench.timing import Spread, interleaved, spread
+from loomgen.conformance.evidence import Card, first_card
 from loomgen.errors import LoomgenError
 from loomgen.ops.dispatch import FAMILY
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
 from loomgen.runtime.kernels import DeviceKernels
-from loomgen.toolchain.find import GXX, NVCC, find_tool, tool_version
 from loomgen.verify.op import CASES, OP_BOUND, OpCase, golden_op, op_inputs
 from loomgen.verify.stages import relative_l2
-from tools.gpu_evidence import write_evidence
+from tools.gpu_evidence import Row, built_versions, line, write_evidence
 from tools.operator_calls import Call, Results, make_call, make_exact_call, moved, same
 
 GPU = torch.device("cuda", 0)
 
 N_REPEATS = 100
 N_TIMED = 200
-N_ROUNDS = 5
+N_ROUNDS = 20
 N_NEW_LENGTHS = 20
 HOST_MICROSECONDS = 80.0
 
@@ -61,6 +60,7 @@ REPEATED = (
 TIMED = (
     RAGGED,
     OpCase(name="1 x 4096, 4/12 heads", lengths=(4096,), heads=(4, 12), packed=False),
+    OpCase(name="1 x 4096 packed, 4/12 heads", lengths=(4096,), heads=(4, 12)),
     OpCase(name="4 x 4096 packed, 16/32 heads", lengths=(4096,) * 4, heads=(16, 32)),
 )
 EXACT = (
@@ -70,17 +70,6 @@ EXACT = (
 )  # fmt: skip
 
 _OK, _FAILED, _COULD_NOT_RUN = 0, 1, 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One check of one case: what was ``measured``, by name, and what bounds it."""
-
-    check: str
-    case: str
-    measured: Mapping[str, float]
-    bound: float | None
-    ok: bool
 
 
 def expected(call: Call) -> Results:
@@ -234,18 +223,29 @@ def microseconds(call: Callable[[], object]) -> float:
     return 1e6 * (time.perf_counter() - start)
 
 
-def host_time(case: OpCase) -> Row:
-    """Of a warm call: the least of several medians, since other users of the machine come and go, and the largest; and
-    of a call whose lengths are new, for which a plan is made.
+def median_us(call: Callable[[], object]) -> float:
+    return statistics.median(microseconds(call) for _ in range(N_TIMED))
+
+
+def host_times() -> Iterator[Row]:
+    """Of warm calls, in turn: what else the machine does, for longer than a median takes, then meets all of them."""
+    calls = {case.name: make_call(case).on(GPU) for case in TIMED}
+    for call in calls.values():
+        call.run()
+    medians = interleaved({name: call.run for name, call in calls.items()}, N_ROUNDS, median_us)
+    for name, call in calls.items():
+        yield host_time(call, spread(medians[name]))
+
+
+def host_time(call: Call, medians: Spread) -> Row:
+    """The least of several medians, since other users of the machine come and go, their middle and the largest; and of
+    a call whose lengths are new, for which a plan is made.
     """
-    call = make_call(case).on(GPU)
-    call.run()
-    medians = [statistics.median(microseconds(call.run) for _ in range(N_TIMED)) for _ in range(N_ROUNDS)]
-    measured = {"median_us": min(medians), "largest_us": max(medians)}
-    if case.packed:
+    measured = {"median_us": medians.low, "middle_us": medians.median, "largest_us": medians.high}
+    if call.case.packed:
         measured["new_lengths_us"] = statistics.median(new_lengths(call))
-    ok = measured["median_us"] <= HOST_MICROSECONDS
-    return Row(check="host time", case=case.name, measured=measured, bound=HOST_MICROSECONDS, ok=ok)
+    ok = medians.low <= HOST_MICROSECONDS
+    return Row(check="host time", case=call.case.name, measured=measured, bound=HOST_MICROSECONDS, ok=ok)
 
 
 def new_lengths(call: Call) -> Iterator[float]:
@@ -264,34 +264,19 @@ def built_kernels() -> DeviceKernels:
     return kernels
 
 
-def checks(arch: str) -> Iterator[Callable[[], Row]]:
-    for case in (*CASES, *LARGE):
-        yield lambda case=case: accuracy(case)  # type: ignore[misc]
+def results(arch: str) -> Iterator[Row]:
+    yield from (accuracy(case) for case in (*CASES, *LARGE))
     for check in (repeats, alone, device_lengths):
-        for case in REPEATED:
-            yield lambda check=check, case=case: check(case)  # type: ignore[misc]
-    for check in (graph, streams):
-        yield lambda check=check: check(RAGGED)  # type: ignore[misc]
-    for case in EXACT:
-        yield lambda case=case: emulator(case, arch)  # type: ignore[misc]
-    for case in TIMED:
-        yield lambda case=case: host_time(case)  # type: ignore[misc]
-
-
-def line(row: Row) -> str:
-    measured = ", ".join(f"{name} {value:.4g}" for name, value in row.measured.items())
-    return f"{row.check:<10} {row.case:<40} {measured:<60} {'ok' if row.ok else 'FAILED'}"
+        yield from (check(case) for case in REPEATED)
+    yield from (check(RAGGED) for check in (graph, streams))
+    yield from (emulator(case, arch) for case in EXACT)
+    yield from host_times()
 
 
 def write_rows(out: Path, card: Card, commit: str, rows: Sequence[Row]) -> None:
-    used = {
-        **versions(tool_version(find_tool(NVCC)), tool_version(find_tool(GXX))),
-        "torch": torch.__version__,
-        "cores": str(os.cpu_count()),
-    }
-    command = f"python -m tools.gpu_operator --out {out} --commit {commit}"
+    command = f"python -m tools.gpu_operator --out DIR --commit {commit}"
     found = [asdict(row) for row in rows]
-    write_evidence(out, "operator", card, found, command=command, commit=commit, versions=used)
+    write_evidence(out, "operator", card, found, command=command, commit=commit, versions=built_versions())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -303,9 +288,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         card = first_card()
         kernels = built_kernels()
-        for check in checks(kernels.target.name):
-            rows.append(check())
-            print(line(rows[-1]), flush=True)
+        for row in results(kernels.target.name):
+            rows.append(row)
+            print(line(row), flush=True)
         write_rows(options.out, card, options.commit, rows)
     except (LoomgenError, OSError, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr)

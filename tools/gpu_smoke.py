@@ -1,4 +1,4 @@
-"""Run the forward's kernels on the first GPU through the runtime: built, bundled, compared, repeated, timed.
+"""Run the forward's kernels on the first GPU through the runtime: compared, repeated, timed.
 
     python -m tools.gpu_smoke --out DIR
 
@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -20,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -31,7 +28,6 @@ from loomgen.errors import LoomgenError
 from loomgen.ops.dispatch import ACTIVATIONS, CHUNK, HEAD_DIMS, STEPS, CallShape, ScanVariant, select
 from loomgen.registry import KernelEntry
 from loomgen.runtime.bind import Value, bind
-from loomgen.runtime.bundle import Bundle, kernel_root
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
 from loomgen.runtime.kernels import DeviceKernels
@@ -47,9 +43,6 @@ N_REPEATS = 100
 N_TIMED = 200
 BOUNDS = {"o": 4.5e-3, "ht": 3.5e-3}
 """Relative L2 errors against float64: independent random keys, normalised, mild gates."""
-
-FIRST_CALL_SECONDS = 1.0
-COLD_BUILD_SECONDS = 60.0
 
 _OK, _FAILED, _COULD_NOT_RUN = 0, 1, 2
 _DEVICE = torch.device("cuda", 0)
@@ -270,47 +263,9 @@ def forward_kernels(kernels: DeviceKernels) -> list[KernelEntry]:
     return list({stage.name: stage for case in cases() for stage in case.stages(kernels)}.values())
 
 
-def timed_build(kernels: DeviceKernels) -> float:
-    """Seconds in which every kernel of the forward is built into an empty cache and loaded."""
-    start = time.perf_counter()
+def smoke() -> dict[str, Any]:
+    kernels = DeviceKernels(0, CudaDriver(), CubinStore())
     kernels.prepare(forward_kernels(kernels))
-    return time.perf_counter() - start
-
-
-def write_bundle(kernels: DeviceKernels, bundle: Bundle, scratch: Path) -> None:
-    entries = forward_kernels(kernels)
-    paths = {name: scratch / f"{name}.cubin" for name in (entry.name for entry in entries)}
-    for name, cubin in kernels.store.cubins(entries, kernels.target).items():
-        paths[name].write_bytes(cubin)
-    bundle.write(kernels.registry, kernels.target, kernels.store.root, paths, "as built here")
-
-
-def first_call(bundle: Path) -> float:
-    """Seconds from a running torch to the results of a first call with bundled cubins."""
-    torch.zeros(1, device=_DEVICE).cpu()
-    start = time.perf_counter()
-    kernels = DeviceKernels(0, CudaDriver(), CubinStore(root=bundle, bundle=Bundle(bundle)))
-    make_forward(kernels, DEFAULT).run()
-    torch.cuda.synchronize()
-    return time.perf_counter() - start
-
-
-def timed_first_call(bundle: Path) -> float:
-    """The same, in a process of its own that finds no nvcc."""
-    command = [sys.executable, "-m", "tools.gpu_smoke", "--first-call", str(bundle)]
-    environ = {**os.environ, "LOOMGEN_NVCC": "/nowhere/nvcc"}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise LoomgenError(f"the first call with bundled cubins failed:\n{done.stderr.strip()}")
-    return float(done.stdout)
-
-
-def smoke(scratch: Path) -> dict[str, Any]:
-    store = CubinStore(root=kernel_root(), cache=scratch / "cache", bundle=Bundle(scratch / "no bundle"))
-    kernels = DeviceKernels(0, CudaDriver(), store)
-    cold = timed_build(kernels)
-    write_bundle(kernels, Bundle(scratch / "bundle"), scratch)
-    first = timed_first_call(scratch / "bundle")
     rows, results = [], {}
     for case in cases():
         row, results[case] = check_case(kernels, case)
@@ -319,17 +274,12 @@ def smoke(scratch: Path) -> dict[str, Any]:
         "cases": all(row["ok"] for row in rows),
         "variants_agree": variants_agree(results),
         **from_elsewhere(kernels),
-        "cold_build": cold < COLD_BUILD_SECONDS,
-        "first_call": first < FIRST_CALL_SECONDS,
     }
     return {
         "card": torch.cuda.get_device_name(_DEVICE),
         "torch": torch.__version__,
         "target": kernels.target.name,
         "kernels": len(forward_kernels(kernels)),
-        "cores": os.cpu_count(),
-        "cold_build_seconds": cold,
-        "first_call_seconds": first,
         "host_microseconds": host_times(kernels),
         "cases": rows,
         "checks": checks,
@@ -339,14 +289,9 @@ def smoke(scratch: Path) -> dict[str, Any]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="gpu_smoke", description="The forward's kernels on the first GPU.")
     parser.add_argument("--out", type=Path, default=Path("build"), help="folder for gpu_smoke.json")
-    parser.add_argument("--first-call", type=Path, help="only time a first call with this bundle")
     options = parser.parse_args(arguments)
     try:
-        if options.first_call is not None:
-            print(first_call(options.first_call))
-            return _OK
-        with TemporaryDirectory() as scratch:
-            document = smoke(Path(scratch))
+        document = smoke()
     except LoomgenError as error:
         print(error, file=sys.stderr)
         return _COULD_NOT_RUN

@@ -127,8 +127,8 @@ def _load(tile: _Tile) -> Case:
 
 
 def _store(tile: _Tile) -> Case:
-    """Boxes that cover 40 rows and more."""
-    n_blocks = 3 * math.ceil((_MATRIX_COLS + 16) / tile.cols)
+    """Boxes that cover 40 rows and more, 72 columns and more."""
+    n_blocks = 3 * math.ceil(_MATRIX_COLS / tile.cols)
     return Case(
         name=f"tma_store_{tile}",
         primitives=("tma_store", "tma_store_commit", "tma_store_wait", "fence_proxy_async"),

@@ -17,18 +17,10 @@ from loomgen.conformance.case import INCLUDE, KERNELS, Box, Case
 from loomgen.conformance.compare import Array
 from loomgen.errors import LoomgenError
 from loomgen.target import Target
+from loomgen.target.tensor_map import MatrixBox, tiled_arguments
 
 NVCC_FLAGS = ("-std=c++17", "-O3", "-fmad=false")
 """As the exported kernels are compiled, so that the operators round alike."""
-
-
-_SWIZZLES = (
-    "CU_TENSOR_MAP_SWIZZLE_NONE",
-    "CU_TENSOR_MAP_SWIZZLE_32B",
-    "CU_TENSOR_MAP_SWIZZLE_64B",
-    "CU_TENSOR_MAP_SWIZZLE_128B",
-)
-"""The modes by the number of bits that they permute."""
 
 
 class DeviceError(LoomgenError):
@@ -85,23 +77,18 @@ class Device:
         self._call("cuCtxSynchronize")
 
     def _map(self, box: Box, array: Array, address: Any) -> Any:
-        """The encoded map of a matrix whose elements are moved as bits; what lies outside of it reads as zeros."""
-        driver, bits = self.driver, 8 * array.itemsize
+        """The encoded map of a matrix whose elements are moved as bits."""
         rows, cols = array.shape
-        return self._call(
-            "cuTensorMapEncodeTiled",
-            getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_UINT{bits}"),
-            2,
-            int(address),
-            [driver.cuuint64_t(cols), driver.cuuint64_t(rows)],
-            [driver.cuuint64_t(cols * array.itemsize)],
-            [driver.cuuint32_t(box.cols), driver.cuuint32_t(box.rows)],
-            [driver.cuuint32_t(1), driver.cuuint32_t(1)],
-            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            getattr(driver.CUtensorMapSwizzle, _SWIZZLES[box.swizzle]),
-            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_NONE,
-            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        matrix = MatrixBox(
+            address=int(address),
+            dtype=f"u{8 * array.itemsize}",
+            rows=rows,
+            cols=cols,
+            box_rows=box.rows,
+            box_cols=box.cols,
+            swizzle=box.swizzle,
         )
+        return self._call("cuTensorMapEncodeTiled", *tiled_arguments(self.driver, matrix))
 
     def _call(self, function: str, *arguments: Any) -> Any:
         return call(self.driver, function, *arguments)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,9 +18,11 @@ _MAX_TOKENS = 2**31 - 1
 """Token numbers are i32 in the window tables."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """The arguments of ``chunk_gated_delta_rule`` that decide what is computed, as they were passed."""
+class Arguments(NamedTuple):
+    """The arguments of ``chunk_gated_delta_rule`` that decide what is computed, as they were passed.
+
+    A tuple, which a call makes in less than half the time that a frozen class of 13 fields takes.
+    """
 
     q: Tensor
     k: Tensor

@@ -50,22 +50,7 @@ def _is_watched(q: Tensor) -> bool:
 
 
 def _dispatched(call: Arguments, checked: bool) -> list[Tensor]:
-    results: list[Tensor] = _OPERATOR(
-        call.q,
-        call.k,
-        call.v,
-        call.g,
-        call.beta,
-        call.scale,
-        call.initial_state,
-        call.output_final_state,
-        call.normalise,
-        call.state_v_first,
-        call.cu_seqlens,
-        call.cu_seqlens_cpu,
-        call.chunk_indices,
-        checked,
-    )
+    results: list[Tensor] = _OPERATOR(*call, checked)
     return results
 
 

@@ -126,11 +126,9 @@ class _Build:
             return found | self._compile(missing, cache, scratch)
 
     def _compile(self, kernels: Sequence[KernelEntry], cache: CubinCache, scratch: Path) -> dict[str, bytes]:
-        root = self.store.root
+        root = self.store.root.absolute()  # compilers run in the scratch folder
         jobs = [
-            CubinJob(
-                kernel=k, target=self.target, source=(root / k.source.path).resolve(), cubin=scratch / f"{k.name}.cubin"
-            )
+            CubinJob(kernel=k, target=self.target, source=root / k.source.path, cubin=scratch / f"{k.name}.cubin")
             for k in kernels
         ]
         if jobs:
@@ -151,4 +149,4 @@ class _Build:
         return {name: cubin for name, cubin in found.items() if cubin is not None}
 
     def _cache(self, folder: Path) -> CubinCache:
-        return CubinCache(folder / "cubin" / self.target.name)
+        return CubinCache(folder.absolute() / "cubin" / self.target.name)

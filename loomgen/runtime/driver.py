@@ -8,19 +8,10 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from loomgen.errors import LoomgenError
-from loomgen.runtime.tensor_maps import MAP_BYTES, MatrixBox
+from loomgen.target.tensor_map import MAP_BYTES, MatrixBox, tiled_arguments
 
 Handle = Any
 """What a driver calls a module or a function; opaque."""
-
-
-_ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4}
-_MAP_TYPES = {
-    "bf16": "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16",
-    "f16": "CU_TENSOR_MAP_DATA_TYPE_FLOAT16",
-    "f32": "CU_TENSOR_MAP_DATA_TYPE_FLOAT32",
-}
-_MAP_SWIZZLES = tuple(f"CU_TENSOR_MAP_SWIZZLE_{mode}" for mode in ("NONE", "32B", "64B", "128B"))
 
 
 class DriverError(LoomgenError):
@@ -134,22 +125,7 @@ class CudaDriver:
             raise self._error("cuLaunchKernel", f"{blocks} blocks of {threads} threads", status)
 
     def encode(self, box: MatrixBox) -> bytes:
-        cuda, element_bytes = self._cuda, _ELEMENT_BYTES[box.dtype]
-        encoded = self._call(
-            "cuTensorMapEncodeTiled",
-            f"{box.rows} x {box.cols} elements in boxes of {box.box_rows} x {box.box_cols}",
-            getattr(cuda.CUtensorMapDataType, _MAP_TYPES[box.dtype]),
-            2,
-            box.address,
-            [cuda.cuuint64_t(box.cols), cuda.cuuint64_t(box.rows)],
-            [cuda.cuuint64_t(box.cols * element_bytes)],
-            [cuda.cuuint32_t(box.box_cols), cuda.cuuint32_t(box.box_rows)],
-            [cuda.cuuint32_t(1), cuda.cuuint32_t(1)],
-            cuda.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            getattr(cuda.CUtensorMapSwizzle, _MAP_SWIZZLES[box.swizzle]),
-            cuda.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-            cuda.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-        )
+        encoded = self._call("cuTensorMapEncodeTiled", str(box), *tiled_arguments(self._cuda, box))
         return ctypes.string_at(encoded.getPtr(), MAP_BYTES)
 
     def current_stream(self, device: int) -> int:

@@ -31,6 +31,7 @@ class PlanCache(Generic[P]):
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._plans: OrderedDict[Hashable, P] = OrderedDict()
+        self._latest: P | None = None
         self._lock = threading.Lock()
 
     def get(self, lengths: Lengths, shape: Hashable, build: Callable[[], P]) -> P:
@@ -41,13 +42,20 @@ class PlanCache(Generic[P]):
         with self._lock:
             plan = self._plans.get(key)
             if plan is not None:
-                self._plans.move_to_end(key)
+                self._use(key, plan)
                 return plan
         built = build()
         with self._lock:
             plan = self._plans.setdefault(key, built)
+            self._use(key, plan)
             self._drop_oldest()
             return plan
+
+    def _use(self, key: Hashable, plan: P) -> None:
+        """Puts ``plan`` last. Where it is so already its key, a long one, is not hashed once more."""
+        if plan is not self._latest:
+            self._plans.move_to_end(key)
+            self._latest = plan
 
     def __len__(self) -> int:
         return len(self._plans)

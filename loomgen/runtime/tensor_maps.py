@@ -4,27 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import math
-from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
 
 from loomgen.registry.model import ArgumentEntry, BoxEntry
-
-MAP_BYTES = 128
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MatrixBox:
-    """A contiguous matrix of ``dtype`` at a device address, and the boxes that are copied of it."""
-
-    address: int
-    dtype: str
-    rows: int
-    cols: int
-    box_rows: int
-    box_cols: int
-    swizzle: int
+from loomgen.target.tensor_map import MAP_BYTES, MatrixBox
 
 
 class Encoder(Protocol):

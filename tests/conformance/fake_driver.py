@@ -34,7 +34,7 @@ class CUtensorMapSwizzle(Enum):
 
 
 class CUtensorMapL2promotion(Enum):
-    CU_TENSOR_MAP_L2_PROMOTION_NONE = 0
+    CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3
 
 
 class CUtensorMapFloatOOBfill(Enum):

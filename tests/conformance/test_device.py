@@ -68,8 +68,8 @@ def test_an_array_with_a_box_goes_as_a_map() -> None:
     driver = FakeDriver(kernel, 2)
     Device(driver=driver, module=None).run(case, case.inputs())
     addresses = [numbers.pop(2) for numbers in maps]
-    assert maps[0] == [1, 2, 40, 6, 80, 32, 3, 1, 1, 0, 2, 0, 0]
-    assert maps[1] == [2, 2, 24, 12, 96, 24, 5, 1, 1, 0, 0, 0, 0]
+    assert maps[0] == [1, 2, 40, 6, 80, 32, 3, 1, 1, 0, 2, 3, 0]
+    assert maps[1] == [2, 2, 24, 12, 96, 24, 5, 1, 1, 0, 0, 3, 0]
     assert len(set(addresses)) == 2
 
 

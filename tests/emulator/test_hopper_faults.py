@@ -142,6 +142,9 @@ def test_parity_1_of_a_new_barrier_is_over(tmp_path: Path) -> None:
         ("if (i == 0) tma_load(SharedTile<float, 16, 32, 32, 3>{t.base}, x, 0, 0, bar.at(0));", FaultKind.BAD_BOX),
         ("if (i == 0) tma_load(SharedTile<bf16, 8, 32, 32, 0>{t.base}, x, 0, 0, bar.at(0));", FaultKind.BAD_BOX),
         ("if (i == 0) tma_load(t, x, 0, 10, bar.at(0));", FaultKind.BAD_BOX),
+        ("if (i == 0) tma_store(y, 0, 10, t);", FaultKind.BAD_BOX),
+        ("if (i == 0) tma_store(y, -8, 0, t);", FaultKind.BAD_BOX),
+        ("if (i == 0) tma_store(y, 0, -8, t);", FaultKind.BAD_BOX),
         ("wgmma_operand(a, 4, 0);", FaultKind.MISALIGNED),
         ("wgmma_operand(a, 0, 8);", FaultKind.MISALIGNED),
         ("wgmma_operand(a, 64, 0);", FaultKind.OUT_OF_BOUNDS),
@@ -174,11 +177,12 @@ def test_barriers_are_used_once_their_making_is_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize("completion", ["late", "random"])
 @pytest.mark.parametrize(("row", "col"), [(0, 0), (4, 4), (-3, -8), (15, 20), (-8, 0), (20, 40)])
 def test_boxes_are_zero_outside_and_stores_stay_inside(tmp_path: Path, row: int, col: int, completion: str) -> None:
-    y, report = run(tmp_path, [*load(row, col), *store(row + 1, col + 4)], completion=completion)
+    """The box at (row, col) of x goes to (row + 8, col + 12) of y: a store begins at no negative place."""
+    y, report = run(tmp_path, [*load(row, col), *store(row + 8, col + 12)], completion=completion)
     x = np.zeros((ROWS + 48, COLS + 96), np.float32)
     x[16 : 16 + ROWS, 48 : 48 + COLS] = np.arange(1, ROWS * COLS + 1).reshape(ROWS, COLS)
     expected = np.full_like(x, -1.0)
-    expected[17 + row : 25 + row, 52 + col : 84 + col] = x[16 + row : 24 + row, 48 + col : 80 + col]
+    expected[24 + row : 32 + row, 60 + col : 92 + col] = x[16 + row : 24 + row, 48 + col : 80 + col]
     expected = expected[16 : 16 + ROWS, 48 : 48 + COLS]
     np.testing.assert_array_equal(y, expected)
     assert report.unwritten.get("y", 0) == 4 * int((expected == -1.0).sum())

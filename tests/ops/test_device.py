@@ -44,7 +44,7 @@ def arguments(case: OpCase = SMALL, **changes: Any) -> Arguments:
 
 
 def changed(call: Arguments, **changes: Any) -> Arguments:
-    return replace(call, **changes)
+    return call._replace(**changes)
 
 
 @pytest.fixture

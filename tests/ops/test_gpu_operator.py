@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from loomgen import golden
+from loomgen.bench.timing import Spread
 from loomgen.verify import OpCase, same_bits
-from tools.gpu_operator import EXACT, Row, line, main
+from tools.gpu_evidence import Row, line
+from tools.gpu_operator import EXACT, host_time, main
 from tools.operator_calls import EXACT_SCALE, make_call, make_exact_call, moved, same
 
 CPU = torch.device("cpu")
@@ -68,3 +70,10 @@ def test_without_a_card_it_could_not_run(
     assert main(["--out", str(tmp_path / "out"), "--commit", "none"]) == 2
     assert "nvidia-smi" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_the_least_median_is_held_to_the_limit() -> None:
+    call = make_call(replace(SMALL, packed=False, lengths=(9,)))
+    row = host_time(call, Spread(90.0, 81.0, 100.0))
+    assert (row.ok, row.measured) == (False, {"median_us": 81.0, "middle_us": 90.0, "largest_us": 100.0})
+    assert host_time(call, Spread(90.0, 79.0, 100.0)).ok

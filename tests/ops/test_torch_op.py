@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -29,7 +28,7 @@ def operands(output_final_state: bool = True) -> tuple[Any, ...]:
 
 def test_its_operands_are_the_arguments_in_order() -> None:
     names = [argument.name for argument in OPERATOR._schema.arguments]
-    assert names == [*(field.name for field in fields(Arguments)), "checked"]
+    assert names == [*Arguments._fields, "checked"]
 
 
 @pytest.mark.parametrize("output_final_state", [True, False])

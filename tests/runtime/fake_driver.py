@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from loomgen.runtime.driver import DriverError
-from loomgen.runtime.tensor_maps import MatrixBox
+from loomgen.target.tensor_map import MatrixBox
 from tests.runtime.tensors import encoded
 
 HOPPER = (9, 0)

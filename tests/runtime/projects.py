@@ -68,6 +68,9 @@ from pathlib import Path
 if "--version" in sys.argv:
     print("Cuda compilation tools, release 13.0, V{version}")
     sys.exit()
+include = next(argument[2:] for argument in sys.argv if argument.startswith("-I"))
+if not (Path(include) / "loom").is_dir():
+    sys.exit(include + ": no headers")
 out, source = Path(sys.argv[sys.argv.index("-o") + 1]), Path(sys.argv[-1])
 with Path({log!r}).open("a") as log:
     log.write(source.stem + "\\n")

@@ -82,6 +82,13 @@ def test_a_kernel_is_compiled_once(place: Place) -> None:
     assert [path.name.split("-")[0] for path in place.entries()] == sorted(NAMES)
 
 
+def test_folders_may_be_relative(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place.folder)
+    store = CubinStore(root=Path("project"), cache=Path("cache"), bundle=Bundle(Path("bundle")))
+    assert store.cubins(place.kernels, SM_90A) == EXPECTED
+    assert len(place.entries()) == len(EXPECTED)
+
+
 def test_another_source_header_target_or_compiler_is_another_cubin(place: Place) -> None:
     place.cubins()
     place.registry = write_project(place.root, "changed")

@@ -4,8 +4,8 @@
 // A tensor map, made by the host, says where the matrix is, how large, and how large its boxes are. A tile takes a whole
 // box: its rows and columns, its swizzle and its element type are those of the map. Rows of the tile follow one another
 // without padding; with a swizzle s a row has 16 << s bytes. Tiles begin at multiples of 128 bytes, of 1024 when
-// swizzled. Boxes begin at columns that are multiples of 16 bytes: from others an H200 ends the kernel with an illegal
-// instruction.
+// swizzled. Boxes begin at columns that are multiples of 16 bytes, and those of stores at no negative row or column: with
+// others an H200 ends the kernel with an illegal instruction.
 
 #include "loom/layout.cuh"
 #include "loom/types.cuh"

@@ -23,11 +23,10 @@ LOOM_DEVICE void load_boxes(const TensorMap& x, T* y) {
         st_global(y + block * 16 * COLS + i, ld_shared<T>(tile.at(i / COLS, i % COLS)));
 }
 
-/// The boxes of y from row -8 and column -16 on, one beside and below the other, become the tiles of x, where they are
-/// inside of y.
+/// The boxes of y, one beside and below the other, become the tiles of x, where they are inside of y.
 template <typename T, int COLS, int SWIZZLE>
 LOOM_DEVICE void store_boxes(const TensorMap& y, const T* x) {
-    constexpr int kAcross = (72 + 16 + COLS - 1) / COLS;
+    constexpr int kAcross = (72 + COLS - 1) / COLS;
     const SharedTile<T, 16, COLS, COLS, SWIZZLE> tile{shared_memory()};
     const int block = static_cast<int>(block_index());
     for (int i = thread_index(); i < 16 * COLS; i += 128)
@@ -35,7 +34,7 @@ LOOM_DEVICE void store_boxes(const TensorMap& y, const T* x) {
     fence_proxy_async();
     sync_block();
     if (thread_index() != 0) return;
-    tma_store(y, block / kAcross * 16 - 8, block % kAcross * COLS - 16, tile);
+    tma_store(y, block / kAcross * 16, block % kAcross * COLS, tile);
     tma_store_commit();
     tma_store_wait<0>();
 }

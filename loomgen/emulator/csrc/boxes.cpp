@@ -106,6 +106,10 @@ Boxes::Stores& Boxes::stores_of(int thread, Site site) {
 
 void Boxes::store(int map, int row, int col, host::BoxTile source, Site site) {
     const Box box = checked_box(map, source, row, col, site);
+    if (row < 0 || col < 0) {
+        raise(FaultKind::kBadBox, site,
+              text("a store from row %d and column %d on: neither may be negative", row, col));
+    }
     Stores& stores = stores_of(site.thread, site);
     clocks_.start(stores.agent, site.thread, 1, ++stores.issued);
     for (int r = 0; r < box.map->box_rows; ++r) {

@@ -1,0 +1,77 @@
+"""The documents of runs on a card name what it takes to repeat them, and the pages quote what stands in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCUMENTS = sorted((DOCS / "evidence").glob("*.h200.json"))
+
+
+def document(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((DOCS / "evidence" / f"{name}.h200.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.name))
+def test_a_document_names_the_card_its_state_what_took_part_and_how_to_repeat_it(path: Path) -> None:
+    found = json.loads(path.read_text())
+    assert found["card"] == "NVIDIA H200" and found["driver"] and found["rows"]
+    assert set(found["clocks"]) == {"sm_mhz", "memory_mhz", "max_sm_mhz"}
+    assert found["versions"]["torch" if "conformance" not in path.name else "numpy"]
+    assert found["command"].startswith("python -m tools.") and found["commit"] in found["command"]
+    assert f"`{path.name.removesuffix('.h200.json')}.<card>.json`" in (DOCS / "evidence" / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["conformance", "operator", "start"])
+def test_every_check_held(name: str) -> None:
+    assert [row for row in document(name)["rows"] if not row["ok"]] == []
+
+
+def test_host_times_are_the_document_s() -> None:
+    rows = {row["case"]: row["measured"] for row in document("operator")["rows"] if row["check"] == "host time"}
+    labels = {
+        "ragged": "ragged pack",
+        "1 x 4096, 4/12 heads": "1 x 4096 without `cu_seqlens`, 4/12 heads",
+        "1 x 4096 packed, 4/12 heads": "1 x 4096 packed, 4/12 heads",
+        "4 x 4096 packed, 16/32 heads": "4 x 4096 packed, 16/32 heads",
+    }
+    page = (DOCS / "operator.md").read_text()
+    assert set(rows) == set(labels)
+    for case, label in labels.items():
+        assert f"| {label} | {rows[case]['median_us']:.0f} us | {rows[case]['middle_us']:.0f} us |" in page
+    assert f"up to {max(row['largest_us'] for row in rows.values()):.0f} us" in page
+    assert f"takes {rows['ragged']['new_lengths_us'] / 1e3:.1f} ms" in page
+
+
+def test_starts_are_the_document_s() -> None:
+    nvcc, nvrtc, first = (row["measured"] for row in document("start")["rows"])
+    page = (DOCS / "runtime.md").read_text()
+    assert f"| {nvcc['kernels']} kernels from an empty cache, nvcc 13.0.88 | {nvcc['seconds']:.1f} s | 60 s |" in page
+    assert f"| the same, NVRTC 13.0 | {nvrtc['seconds']:.1f} s | 60 s |" in page
+    assert f"the slowest of 3 processes | {first['largest_seconds']:.3f} s | 1 s |" in page
+
+
+def test_compilers_are_the_document_s() -> None:
+    rows = document("compilers")["rows"]
+    code, stages, forwards = ([row for row in rows if row["pass"] == name] for name in ("code", "stages", "fwd"))
+    ratios = [row["nvrtc_over_nvcc"] for row in forwards]
+    excess = max(abs(row["instructions"]["nvrtc"] / row["instructions"]["nvcc"] - 1) for row in code)
+    page = " ".join((DOCS / "runtime.md").read_text().split())
+    assert all(row["equal"] for row in (*stages, *forwards)) and len(forwards) == 6
+    assert f"{sum(row['same_sass'] for row in code)} of {len(code)} kernels have the same SASS" in page
+    assert f"{sum(not row['differing_opcodes'] for row in code)} as many instructions of each opcode" in page
+    assert f"by more than {excess:.1%}".replace("%", " %") in page and f"in {len(stages)} cases" in page
+    assert f"is {min(ratios):.3f} to {max(ratios):.3f} of that with nvcc's" in page
+
+
+def test_the_product_s_figures_are_the_document_s() -> None:
+    (row,) = document("matmul_tma")["rows"]
+    page = " ".join((DOCS / "examples.md").read_text().split())
+    ours, cublas = (f"{row['tflops'][name]:.0f}" for name in ("loomgen", "cublas"))
+    assert f"{ours} TFLOP/s beside cuBLAS's {cublas}" in page
+    assert row["integers"] and f"the same bits in {row['repeats_equal']} repetitions" in page
