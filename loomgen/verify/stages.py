@@ -18,24 +18,30 @@ from loomgen.verify.problem import Formats, Inputs, Problem, make_problem, same_
 
 ORDER: dict[str, tuple[str, ...]] = {
     "meta": ("bounds", "seq_chunks", "starts", "lengths"),
+    "gates": ("gate", "step"),
     "prep": ("qn", "kn", "G", "beta"),
     "wy": ("A",),
     "wy_recompute": ("u", "w"),
     "fwd_h": ("h", "v_new", "ht"),
     "fwd_o": ("o",),
     "slack": ("tail",),
+    "gate_grads": ("da", "db", "dA_log_parts", "ddt_bias_parts"),
+    "gate_sums": ("dA_log", "ddt_bias"),
+    "slack_gates": ("gate_tail",),
 }
-"""Stages of the forward pass, and `wy_recompute`; what they write, which the next ones read by the same name."""
+"""Stages of the forward pass, `wy_recompute`, and those that end the backward pass; what they write, which the next ones read by the same name."""
 
 BOUNDS = {
     "bounds": 0.0,
     "seq_chunks": 0.0,
     "starts": 0.0,
     "lengths": 0.0,
+    "gate": 5e-7,
+    "step": 3e-7,
     "qn": 2e-3,
     "kn": 2e-3,
     "G": 1e-6,
-    "beta": 1e-7,
+    "beta": 3e-7,
     "A": 4e-3,
     "u": 5e-3,
     "w": 5e-3,
@@ -44,6 +50,13 @@ BOUNDS = {
     "ht": 4e-3,
     "o": 5e-3,
     "tail": 0.0,
+    "da": 2e-3,
+    "db": 2e-3,
+    "dA_log_parts": 1e-6,
+    "ddt_bias_parts": 1e-6,
+    "dA_log": 1e-6,
+    "ddt_bias": 1e-6,
+    "gate_tail": 0.0,
 }
 """Relative L2 against float64 from exact inputs: what bf16 operands and storage, or fp32 ones, allow."""
 
