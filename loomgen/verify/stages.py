@@ -29,7 +29,8 @@ ORDER: dict[str, tuple[str, ...]] = {
     "gate_sums": ("dA_log", "ddt_bias"),
     "slack_gates": ("gate_tail",),
 }
-"""Stages of the forward pass, `wy_recompute`, and those that end the backward pass; what they write, which the next ones read by the same name."""
+"""Stages of the forward pass, `wy_recompute`, and those that end the backward pass; what they write, which the next
+ones read by the same name."""
 
 BOUNDS = {
     "bounds": 0.0,

@@ -43,9 +43,7 @@ def test_the_softplus_has_the_derivatives_of_its_branches() -> None:
 def test_a_step_is_the_sigmoid_or_twice_that() -> None:
     b = torch.tensor([0.0, 1e4, -1e4, math.log(3.0)], dtype=F64)
     torch.testing.assert_close(step_from_raw(b), torch.tensor([0.5, 1.0, 0.0, 0.75], dtype=F64))
-    torch.testing.assert_close(
-        step_from_raw(b, allow_neg_eigval=True), torch.tensor([1.0, 2.0, 0.0, 1.5], dtype=F64)
-    )
+    torch.testing.assert_close(step_from_raw(b, allow_neg_eigval=True), torch.tensor([1.0, 2.0, 0.0, 1.5], dtype=F64))
 
 
 def normal(rng: torch.Generator, *shape: int) -> Tensor:
@@ -70,9 +68,7 @@ def test_gradients_through_the_recurrence_are_the_closed_form_behind_the_closed_
     o, _ = recurrent_gated_delta_rule(q, k, v, g, beta, cu_seqlens=offsets, use_qk_l2norm=True)
     wanted = torch.autograd.grad(o, leaves, do)
     with torch.no_grad():
-        chunked = chunk_gated_delta_rule_backward(
-            q, k, v, g, beta, do, cu_seqlens=offsets, use_qk_l2norm=True, chunk=8
-        )
+        chunked = chunk_gated_delta_rule_backward(q, k, v, g, beta, do, cu_seqlens=offsets, use_qk_l2norm=True, chunk=8)
         gates = gate_gradients(a, A_log, dt_bias, chunked.g, bounds, chunk=8)
         db = step_gradient(b, chunked.beta, bounds, allow_neg_eigval=allow_neg_eigval)
     assert gates.dA_log_parts.shape == gates.ddt_bias_parts.shape == (3, heads)

@@ -69,7 +69,7 @@ def test_the_derivative_of_softplus_at_its_ends_and_in_the_middle() -> None:
 def test_steps_at_both_ends_are_numbers() -> None:
     _, step = gate_and_step({"b": EXTREMES[:, None], "largest_step": 2.0}, len(EXTREMES), 1)
     assert (step[0].item(), step[6].item(), step[-1].item()) == (0.0, 1.0, 2.0)
-    assert ((0 <= step) & (step <= 2)).all()
+    assert ((step >= 0) & (step <= 2)).all()
 
 
 def test_what_is_not_asked_for_is_left_alone() -> None:
@@ -85,7 +85,7 @@ def test_what_is_not_asked_for_is_left_alone() -> None:
 
 
 def gradients(lengths: tuple[int, ...], options: dict[str, Value]) -> dict[str, Tensor]:
-    """What `gate_grads` and `gate_sums` write of fp32 raw ones; NaN past the last token and where nothing is written."""
+    """What `gate_grads` and `gate_sums` write of fp32 raw ones, NaN where they write nothing."""
     n_tokens, slack, n_chunks = sum(lengths), 5, sum(-(-length // 64) for length in lengths)
     tokens = {name: normal(n_tokens + slack, HEADS, seed=i) for i, name in enumerate(("a", "b", "dg", "dbeta"))}
     found = {name: torch.full((n_tokens + slack, HEADS), float("nan")) for name in ("da", "db")}
@@ -136,7 +136,7 @@ def summed(parts: Tensor, n_chunks: int) -> Tensor:
 def test_parts_are_added_64_at_a_time_in_their_order(n_chunks: int) -> None:
     parts = normal(n_chunks, HEADS)
     wanted = torch.zeros(HEADS)
-    for block in parts.split(64):
+    for block in torch.split(parts, 64):
         total = torch.zeros(HEADS)
         for row in block:
             total = total + row
