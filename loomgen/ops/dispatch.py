@@ -19,6 +19,9 @@ STAGES = ("prep", "wy", "fwd_h", "fwd_o")
 GATES = "gates"
 """Before the forward where gates or steps come in raw."""
 
+MADE_NAMES = {"gate": "made_gate", "step": "made_step"}
+"""What `prep` reads, and the tensors of ``gates`` that take the place of the caller's."""
+
 GATE_GRADIENTS = ("gate_grads", "gate_sums")
 """After a backward, where they do: their gradients, and those of A_log and dt_bias from their chunks' parts."""
 
@@ -169,7 +172,9 @@ def select(registry: Registry, shape: CallShape, variant: ScanVariant | None = N
         fwd_h=_find(registry, "fwd_h", dims, {"v": activation}, variant or scan_variant(shape)),
         fwd_o=_find(registry, "fwd_o", dims, {"o": activation}),
         slack=None if offsets is None else _find(registry, SLACK, dims, {"tail": activation}),
-        left_out=frozenset(name for name, raw in (("gate", shape.raw_gate), ("step", shape.raw_step)) if raw is None),
+        left_out=frozenset(
+            MADE_NAMES[name] for name, raw in (("gate", shape.raw_gate), ("step", shape.raw_step)) if raw is None
+        ),
     )
 
 

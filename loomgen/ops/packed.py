@@ -63,8 +63,8 @@ def dims(*, n_tokens: int, n_sequences: int, n_chunks: int, key_heads: int, valu
 def packed_inputs(arguments: Arguments, zero: Tensor) -> dict[str, Value]:
     """Tensors and scalars by name; views wherever a kernel can read them.
 
-    ``zero``, f32 without a dim, is the gate of every token where the caller gave none. Raw gates and steps have both
-    of their names here: what `gates` makes of them takes the place of ``gate`` and ``step``.
+    ``zero``, f32 without a dim, is the gate of every token where the caller gave none. Raw gates and steps
+    have two names here; what `gates` makes of them takes the place of ``gate`` and ``step``.
     """
     state, heads = arguments.initial_state, arguments.v.shape[2]
     n_tokens = arguments.q.shape[0] * arguments.q.shape[1]

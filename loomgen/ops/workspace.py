@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from loomgen.ops.dispatch import CHUNK, TABLE_NAMES, CallShape, ForwardKernels, select
+from loomgen.ops.dispatch import CHUNK, MADE_NAMES, TABLE_NAMES, CallShape, ForwardKernels, select
 from loomgen.ops.library import OPERATOR_ARCH, registry_of
 from loomgen.ops.packed import dims
 from loomgen.runtime.tables import most_chunks
@@ -53,7 +53,7 @@ class Workspace:
 def plan_workspace(kernels: ForwardKernels, sizes: Mapping[str, int]) -> Workspace:
     """What ``kernels`` write but the results, for the run-time dims ``sizes``.
 
-    Window tables that kernels make are there under both of their names.
+    Window tables, gates and steps that kernels make are there under both of their names.
     """
     places, end = {}, 0
     for argument in (argument for entry in kernels.in_order() for argument in entry.arguments):
@@ -63,8 +63,8 @@ def plan_workspace(kernels: ForwardKernels, sizes: Mapping[str, int]) -> Workspa
         place = Place(dtype=_DTYPES[argument.dtype], shape=shape, offset=end)
         places[argument.name] = place
         end += -(-place.n_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-    tables = {table: places[name] for table, name in TABLE_NAMES.items() if name in places}
-    return Workspace(places={**places, **tables}, n_bytes=end)
+    both = {read: places[name] for read, name in {**TABLE_NAMES, **MADE_NAMES}.items() if name in places}
+    return Workspace(places={**places, **both}, n_bytes=end)
 
 
 def workspace_bytes(

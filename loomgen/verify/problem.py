@@ -20,7 +20,7 @@ CHUNK = golden.CHUNK
 EPS = 1e-6
 """Added to a squared norm before its root, as in the golden."""
 
-_KEPT_WIDE = ("gate", "G", "beta", "ht", "dA_log_parts", "ddt_bias_parts", "dA_log", "ddt_bias")
+_KEPT_WIDE = ("made_gate", "made_step", "G", "beta", "ht", "dA_log_parts", "ddt_bias_parts", "dA_log", "ddt_bias")
 _TABLES = ("bounds", "seq_chunks", "starts", "lengths")
 _SLACK = 70
 """Rows past the last token in the tensors that `slack` and `slack_gates` write."""
@@ -159,7 +159,7 @@ def _dtype_of(name: str, formats: Formats) -> torch.dtype:
         return torch.int32
     if name in _KEPT_WIDE:
         return torch.float32
-    special = {"step": formats.steps, "da": formats.raw_gates, "gate_tail": formats.raw_gates, "db": formats.raw_steps}
+    special = {"da": formats.raw_gates, "gate_tail": formats.raw_gates, "db": formats.raw_steps}
     return special.get(name, formats.activations)
 
 

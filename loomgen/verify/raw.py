@@ -39,8 +39,8 @@ class RawInputs:
         """What the stages write, in float64, by name."""
         grads = golden.gate_gradients(self.a, self.A_log, self.dt_bias, self.dg.double(), cu_seqlens)
         return {
-            "gate": self.gate(),
-            "step": self.step(),
+            "made_gate": self.gate(),
+            "made_step": self.step(),
             **grads._asdict(),
             "db": golden.step_gradient(self.b, self.dbeta.double(), cu_seqlens, allow_neg_eigval=True),
             "dA_log": grads.dA_log_parts.sum(0),

@@ -35,7 +35,7 @@ def tables(*lengths: int) -> dict[str, Value]:
 def gate_and_step(given: dict[str, Value], n_tokens: int, heads: int = HEADS) -> tuple[Tensor, Tensor]:
     """What `gates` writes of fp32 raw ones, NaN where it writes nothing."""
     gate, step = torch.full((2, n_tokens, heads), float("nan"))
-    wanted = {"gate": gate if "a" in given else None, "step": step if "b" in given else None}
+    wanted = {"made_gate": gate if "a" in given else None, "made_step": step if "b" in given else None}
     run("gates__c64_f32_f32__base", {**tables(n_tokens), "HV": heads, "largest_step": 1.0, **given, **wanted})
     return gate, step
 

@@ -18,8 +18,8 @@ def test_a_problem_is_a_function_of_its_seed() -> None:
 def test_dtypes_and_shapes_of_what_stages_write() -> None:
     problem = make_problem((65, 0), (1, 2), seed=0)
     assert problem.outputs == {
-        "gate": (torch.float32, (65, 2)),
-        "step": (torch.float32, (65, 2)),
+        "made_gate": (torch.float32, (65, 2)),
+        "made_step": (torch.float32, (65, 2)),
         "qn": (torch.bfloat16, (65, 1, 128)),
         "kn": (torch.bfloat16, (65, 1, 128)),
         "G": (torch.float32, (2, 2, 64)),
