@@ -5,9 +5,8 @@
 // gate_sums__c64__base
 //
 // The gradients of A_log and dt_bias from the chunks' parts of them that `gate_grads` leaves: 64 chunks at a time, in
-// their
-// order. The chunks that count are those that the batch has, whatever there is room for, so the order depends on their
-// number alone.
+// their order. The chunks that count are those that the batch has, whatever there is room for, so the order depends on
+// their number alone.
 //
 //   in   seq_chunks      i32[NB]      a sequence's first chunk; last, how many there are
 //   in   dA_log_parts    f32[NC, HV]

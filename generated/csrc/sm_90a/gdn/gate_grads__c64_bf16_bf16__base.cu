@@ -8,19 +8,18 @@
 // sigmoid, 1 where softplus(x) is x:
 //     da = dx = -e^A_log sigmoid(x) dg,   dA_log = sum dg gate,   ddt_bias = sum dx,   db = largest s (1 - s) dbeta,
 // where s = sigmoid(b), and 1 - s = sigmoid(-b), which does not cancel. The sums over tokens are a chunk's here, and dx
-// in
-// them is not rounded; `gate_sums` adds them up. Gates are made again: a logarithm a token costs less than its memory.
+// in them is not rounded; `gate_sums` adds them up. Gates are made again: that costs less than to keep them.
 //
 //   in   a               bf16[T, HV]  raw gates; may be absent; any strides
-//   in   A_log           f32[HV]      logarithms of the heads' rates; may be absent; any strides
-//   in   dt_bias         f32[HV]      added to raw gates, if given; may be absent; any strides
+//   in   A_log           f32[HV]      log rates; may be absent; any strides
+//   in   dt_bias         f32[HV]      zeros if left out; may be absent; any strides
 //   in   b               bf16[T, HV]  raw steps; may be absent; any strides
-//   in   dg              f32[T, HV]   gradients of gates, natural logarithms; may be absent
+//   in   dg              f32[T, HV]   gradients of natural log gates; may be absent
 //   in   dbeta           f32[T, HV]   gradients of steps; may be absent
 //   out  da              bf16[T, HV]  gradients of a; may be absent
 //   out  db              bf16[T, HV]  gradients of b; may be absent
-//   out  dA_log_parts    f32[NC, HV]  a chunk's part of the gradient of A_log; may be absent
-//   out  ddt_bias_parts  f32[NC, HV]  a chunk's part of the gradient of dt_bias; may be absent
+//   out  dA_log_parts    f32[NC, HV]  each chunk's part; may be absent
+//   out  ddt_bias_parts  f32[NC, HV]  each chunk's part; may be absent
 
 #include "loom/loom.cuh"
 
