@@ -176,7 +176,7 @@ def _key(call: Arguments) -> Hashable:
         call.cu_seqlens_cpu is None,
         (vector_offset(q), vector_offset(k), vector_offset(v)),
         (call.scale, call.output_final_state, call.normalise, call.state_v_first),
-        None if call.A_log is None else (_layout(call.A_log), _layout(call.dt_bias)),
+        (_layout(call.A_log), _layout(call.dt_bias)),
         (call.sigmoid_of_beta, call.allow_neg_eigval),
     )
 

@@ -51,7 +51,7 @@ BOUNDS = {
     "ht": 4e-3,
     "o": 5e-3,
     "tail": 0.0,
-    "da": 2e-3,
+    "da": 4e-3,  # a few tokens of strong decay have most of it: their own rounding, 2^-8 at most, counts
     "db": 2e-3,
     "dA_log_parts": 1e-6,
     "ddt_bias_parts": 1e-6,
