@@ -55,13 +55,16 @@ class Call:
 def make_call(case: OpCase, seed: int = 0) -> Call:
     """On the CPU."""
     inputs = op_inputs(case, seed)
-    names = ("q", "k", "v", "g", "beta", "initial_state", "cu_seqlens")
+    tensors = {name: getattr(inputs, name) for name in ("q", "k", "v", "g", "beta", "initial_state", "cu_seqlens")}
+    if case.raw_gates is not None:
+        tensors |= {"A_log": inputs.A_log, "dt_bias": inputs.dt_bias}
     options = {
         "output_final_state": True,
         "use_qk_l2norm_in_kernel": case.normalise,
         "state_v_first": case.state_v_first,
+        **case.raw_flags,
     }
-    return Call(case=case, tensors={name: getattr(inputs, name) for name in names}, options=options)
+    return Call(case=case, tensors=tensors, options=options)
 
 
 def make_exact_call(case: OpCase, seed: int = 0) -> Call:

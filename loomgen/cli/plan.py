@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,6 +30,10 @@ def plan(
     arch: OneArchOption = "sm_90a",
     sms: Annotated[int, typer.Option(min=1, help="Multiprocessors that the scan is chosen for.")] = _MULTIPROCESSORS,
     on_device: Annotated[bool, typer.Option("--on-device", help="Only the GPU knows the lengths.")] = False,
+    raw_gates: Annotated[bool, typer.Option("--raw-gates", help="use_gate_in_kernel, g in --dtype.")] = False,
+    raw_steps: Annotated[
+        bool, typer.Option("--raw-steps", help="use_beta_sigmoid_in_kernel, beta in --dtype.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print what the operator launches for sequences of these lengths: the scan and why, grids, memory.
@@ -44,6 +48,11 @@ def plan(
     lengths = _lengths(seqlens)
     key_heads, value_heads = parse_heads(heads)
     shape = _shape(len(lengths), value_heads, (k, v), dtype, on_device)
+    shape = replace(
+        shape,
+        raw_gate=shape.activation if raw_gates else None,
+        raw_step=shape.activation if raw_steps else None,
+    )
     found = forecast(load(arch, ctx.obj.root), target, shape, lengths, key_heads, sms)
     if as_json:
         typer.echo(json.dumps(asdict(found), indent=2))

@@ -2,6 +2,13 @@
 
 from loomgen.golden.backward import Gradients, chunk_gated_delta_rule_backward
 from loomgen.golden.chunk import chunk_gated_delta_rule
+from loomgen.golden.gates import (
+    GateGradients,
+    gate_from_raw,
+    gate_gradients,
+    step_from_raw,
+    step_gradient,
+)
 from loomgen.golden.layout import Chunk, chunks, l2_normalise
 from loomgen.golden.recurrence import recurrent_gated_delta_rule
 from loomgen.golden.stages import CHUNK, Prepared, Scanned, Transform, fwd_h, fwd_o, prep, wy, wy_recompute
@@ -11,6 +18,7 @@ __all__ = [
     "CHUNK",
     "Chunk",
     "ChunkGradients",
+    "GateGradients",
     "Gradients",
     "Prepared",
     "ReverseScanned",
@@ -24,9 +32,13 @@ __all__ = [
     "dv_local",
     "fwd_h",
     "fwd_o",
+    "gate_from_raw",
+    "gate_gradients",
     "l2_normalise",
     "prep",
     "recurrent_gated_delta_rule",
+    "step_from_raw",
+    "step_gradient",
     "wy",
     "wy_recompute",
 ]

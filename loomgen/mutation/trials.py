@@ -17,6 +17,9 @@ from loomgen.verify.stages import ORDER
 LENGTHS = ((1,), (64,), (65,), (257,))
 """One token, a full chunk, a tail after it, and enough chunks for every ring to come round more than once."""
 
+FURTHER_LENGTHS = {"gate_sums": ((1,) * 65,)}
+"""By stage, what else its loop needs to come round: this one takes 64 chunks at a time."""
+
 HEADS = (1, 2)
 """A group of value heads: loops over it run twice."""
 
@@ -50,7 +53,8 @@ def make_trials(stage: EmulatedStage) -> tuple[Trial, ...]:
 
     Raises EmulatorFault where that is faulty itself.
     """
-    return tuple(trial for lengths in LENGTHS for trial in _trials(stage, lengths))
+    every = (*LENGTHS, *FURTHER_LENGTHS.get(stage.entry.stage, ()))
+    return tuple(trial for lengths in every for trial in _trials(stage, lengths))
 
 
 def first_death(trials: Iterable[Trial], stage: EmulatedStage, disabled_line: int | None = None) -> Death | None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from loomgen.ops.dispatch import ACTIVATIONS, HEAD_DIMS, STEPS
+from loomgen.ops.dispatch import ACTIVATIONS, HEAD_DIMS, RAW, STEPS
 
 _MAX_TOKENS = 2**31 - 1
 """Token numbers are i32 in the window tables."""
@@ -21,7 +21,8 @@ _MAX_TOKENS = 2**31 - 1
 class Arguments(NamedTuple):
     """The arguments of ``chunk_gated_delta_rule`` that decide what is computed, as they were passed.
 
-    A tuple, which a call makes in less than half the time that a frozen class of 13 fields takes.
+    With ``A_log`` gates are raw, with ``sigmoid_of_beta`` steps are. A tuple, which a call makes in less than half the
+    time that a frozen class of so many fields takes.
     """
 
     q: Tensor
@@ -37,10 +38,19 @@ class Arguments(NamedTuple):
     cu_seqlens: Tensor | None
     cu_seqlens_cpu: Tensor | None
     chunk_indices: Tensor | None
+    A_log: Tensor | None = None
+    dt_bias: Tensor | None = None
+    sigmoid_of_beta: bool = False
+    allow_neg_eigval: bool = False
 
     def tensors(self) -> dict[str, Tensor]:
         """Those that are computed with, by name; without what was left out."""
-        optional = {"g": self.g, "initial_state": self.initial_state}
+        optional = {
+            "g": self.g,
+            "initial_state": self.initial_state,
+            "A_log": self.A_log,
+            "dt_bias": self.dt_bias,
+        }
         given = {name: x for name, x in optional.items() if x is not None}
         return {"q": self.q, "k": self.k, "v": self.v, "beta": self.beta, **given}
 
@@ -120,6 +130,7 @@ def check_inputs(arguments: Arguments) -> None:
     for name, gate in (("g", arguments.g), ("beta", arguments.beta)):
         if gate is not None:
             _check_shape(name, gate, v.shape[:3], "[B, T, HV] of v")
+    check_raw(arguments)
     n_tokens = q.shape[0] * q.shape[1]
     if n_tokens > _MAX_TOKENS:
         raise ValueError(f"q: {n_tokens} tokens, expected at most {_MAX_TOKENS}")
@@ -131,10 +142,13 @@ def _check_dtypes(arguments: Arguments) -> None:
     for name, x in (("k", arguments.k), ("v", arguments.v)):
         if x.dtype is not q.dtype:
             raise TypeError(f"{name}: {x.dtype}, expected {q.dtype}, the dtype of q")
-    for name, state in (("g", arguments.g), ("initial_state", arguments.initial_state)):
-        if state is not None:
-            _check_dtype(name, state, (torch.float32,))
-    _check_dtype("beta", arguments.beta, STEPS)
+    if arguments.g is not None:
+        _check_dtype("g", arguments.g, (torch.float32,) if arguments.A_log is None else RAW)
+    for name in ("initial_state", "A_log", "dt_bias"):
+        x = getattr(arguments, name)
+        if x is not None:
+            _check_dtype(name, x, (torch.float32,))
+    _check_dtype("beta", arguments.beta, RAW if arguments.sigmoid_of_beta else STEPS)
 
 
 def _check_dtype(name: str, x: Tensor, expected: Sequence[torch.dtype]) -> None:
@@ -166,6 +180,21 @@ def _check_dims(key_dim: int, value_dim: int) -> None:
         raise ValueError(f"v: head dim {value_dim}, expected {key_dim}, the head dim of q and k")
 
 
+def check_raw(arguments: Arguments) -> None:
+    """What belongs to raw gates and steps is there with them alone; ``A_log`` and ``dt_bias`` are [HV]."""
+    if arguments.allow_neg_eigval and not arguments.sigmoid_of_beta:
+        raise ValueError("allow_neg_eigval: True, expected False without use_beta_sigmoid_in_kernel")
+    if arguments.A_log is None:
+        if arguments.dt_bias is not None:
+            raise ValueError("dt_bias: given, expected None without A_log")
+        return
+    if arguments.g is None:
+        raise ValueError("g: None, expected raw gates, [B, T, HV], with use_gate_in_kernel")
+    for name, x in (("A_log", arguments.A_log), ("dt_bias", arguments.dt_bias)):
+        if x is not None:
+            _check_shape(name, x, arguments.v.shape[2:3], "[HV] of v")
+
+
 def check_state(arguments: Arguments, n_sequences: int) -> None:
     """The initial state: one for each sequence, in the layout that ``state_v_first`` says."""
     state = arguments.initial_state
@@ -180,7 +209,7 @@ def check_state(arguments: Arguments, n_sequences: int) -> None:
 
 
 def check_gates(g: Tensor | None, n_tokens: int) -> None:
-    """No gate of the first ``n_tokens`` tokens is positive or NaN; looks at every value."""
+    """No gate of the first ``n_tokens`` tokens is positive or NaN; looks at every value. Not for raw ones."""
     if g is None:
         return
     wrong = ~(g.flatten(0, 1)[:n_tokens] <= 0)

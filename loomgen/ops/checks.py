@@ -10,14 +10,14 @@ from loomgen.ops.sequences import sequence_lengths
 def checked_lengths(arguments: Arguments, backend: str | None, checked: bool) -> tuple[int, ...]:
     """The lengths of the sequences, after everything has been checked.
 
-    Looks at every offset, and with ``checked`` at every gate: waits for the GPU where they lie on one.
+    Looks at every offset, and with ``checked`` at every gate that is not raw: waits for the GPU where they lie on one.
     """
     check_types(arguments)
     check_backend(backend, arguments.q.device)
     check_inputs(arguments)
     lengths = sequence_lengths(arguments)
     check_state(arguments, len(lengths))
-    if checked:
+    if checked and arguments.A_log is None:
         check_gates(arguments.g, sum(lengths))
     check_no_gradients(arguments.tensors())
     return lengths

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from loomgen.ops.arguments import Arguments, check_flags
 from loomgen.ops.checks import checked_lengths
-from loomgen.ops.dispatch import CHUNK
+from loomgen.ops.dispatch import ACTIVATIONS, CHUNK
 from loomgen.ops.forward import forward
 from loomgen.ops.library import library_of, runs_on_gpu
 from loomgen.ops.torch_op import gdn_forward
@@ -48,9 +48,14 @@ def chunk_gated_delta_rule(
     tokens cu_seqlens[n] .. cu_seqlens[n+1] - 1, and rows of ``o`` past the last one are zero. ``cu_seqlens_cpu`` and
     ``chunk_indices`` may repeat what it says. ``use_qk_l2norm_in_kernel`` divides q and k by their lengths.
 
+    ``use_gate_in_kernel``: ``g``, fp32, bf16 or f16, is raw, and the gate is -exp(``A_log``) softplus(g + ``dt_bias``),
+    both [HV], ``dt_bias`` zeros by default. ``use_beta_sigmoid_in_kernel``: ``beta``, in the same dtypes, is raw, and
+    the step its sigmoid, twice that with ``allow_neg_eigval``.
+
     ``backend``: ``cuda`` for tensors on a GPU; ``emulate``, or ``emulate:<arch>`` for the kernels of one target, for
     those on the CPU; None chooses by device. On a GPU lengths are taken from ``cu_seqlens_cpu``; without it the GPU
-    reads them off ``cu_seqlens``, and no call waits for it. ``checked`` looks at every offset and every gate.
+    reads them off ``cu_seqlens``, and no call waits for it. ``checked`` looks at every offset and every gate that is
+    not raw.
 
     Returns ``o``, like ``v``, and with ``output_final_state`` the final state, laid out as the initial one, else None.
     Views of any stride may be passed; no input is written. Raises, before anything runs, TypeError and ValueError
@@ -61,37 +66,40 @@ def chunk_gated_delta_rule(
         use_beta_sigmoid_in_kernel=use_beta_sigmoid_in_kernel, allow_neg_eigval=allow_neg_eigval,
         state_v_first=state_v_first, use_gate_in_kernel=use_gate_in_kernel, checked=checked,
     )  # fmt: skip
-    _refuse_flags(use_beta_sigmoid_in_kernel, allow_neg_eigval, cp_context, chunk_size)
-    _refuse_gate_options(use_gate_in_kernel, A_log, dt_bias)
+    _refuse_options(cp_context, chunk_size)
+    A_log, dt_bias = _gate_parameters(use_gate_in_kernel, A_log, dt_bias)
     arguments = Arguments(
-        q=q, k=k, v=v, g=g, beta=beta, scale=scale, initial_state=initial_state,
-        output_final_state=output_final_state, normalise=use_qk_l2norm_in_kernel, state_v_first=state_v_first,
-        cu_seqlens=cu_seqlens, cu_seqlens_cpu=cu_seqlens_cpu, chunk_indices=chunk_indices,
+        q, k, v, g, beta, scale, initial_state, output_final_state, normalise=use_qk_l2norm_in_kernel,
+        state_v_first=state_v_first, cu_seqlens=cu_seqlens, cu_seqlens_cpu=cu_seqlens_cpu, chunk_indices=chunk_indices,
+        A_log=A_log, dt_bias=dt_bias, sigmoid_of_beta=use_beta_sigmoid_in_kernel, allow_neg_eigval=allow_neg_eigval,
     )  # fmt: skip
     if isinstance(q, Tensor) and runs_on_gpu(backend, q.device):
         return gdn_forward(arguments, checked)
     return forward(arguments, checked_lengths(arguments, backend, checked), library_of(backend))
 
 
-def _refuse_flags(use_beta_sigmoid: bool, allow_neg_eigval: bool, cp_context: object | None, chunk_size: int) -> None:
-    """No flag is ignored: what has no kernel yet is refused."""
+def _refuse_options(cp_context: object | None, chunk_size: int) -> None:
+    """No option is ignored: what has no kernel yet is refused."""
     if chunk_size != CHUNK:
         raise ValueError(f"chunk_size: {chunk_size}, expected {CHUNK}")
-    if allow_neg_eigval and not use_beta_sigmoid:
-        raise ValueError("allow_neg_eigval: True, expected False without use_beta_sigmoid_in_kernel")
-    if allow_neg_eigval:
-        raise NotImplementedError("allow_neg_eigval: not supported yet: pass beta=2*b.sigmoid() and False")
-    if use_beta_sigmoid:
-        raise NotImplementedError("use_beta_sigmoid_in_kernel: not supported yet: pass beta=b.sigmoid() and False")
     if cp_context is not None:
         raise NotImplementedError("cp_context: context parallelism is not supported yet: pass whole sequences and None")
 
 
-def _refuse_gate_options(use_gate: bool, A_log: Tensor | None, dt_bias: Tensor | None) -> None:
+def _gate_parameters(
+    use_gate: bool, A_log: Tensor | None, dt_bias: Tensor | None
+) -> tuple[Tensor | None, Tensor | None]:
+    """Both in fp32. ``A_log`` stands for the flag from here on: it is given with it, and neither without it."""
     if use_gate:
-        raise NotImplementedError(
-            "use_gate_in_kernel: not supported yet: pass g=-A_log.exp()*softplus(g + dt_bias) and False"
-        )
+        if A_log is None:
+            raise ValueError("A_log: None, expected a tensor, [HV], with use_gate_in_kernel")
+        return _widened(A_log), None if dt_bias is None else _widened(dt_bias)
     for name, x in (("A_log", A_log), ("dt_bias", dt_bias)):
         if x is not None:
             raise ValueError(f"{name}: given, expected None without use_gate_in_kernel")
+    return None, None
+
+
+def _widened(x: Tensor) -> Tensor:
+    """``x`` in fp32 where its dtype is a narrower one, which changes no value; else as it is, for others to judge."""
+    return x.float() if isinstance(x, Tensor) and x.dtype in ACTIVATIONS else x

@@ -39,7 +39,7 @@ _PLANS = 256
 """Kept for each device: a few kilobytes of host memory, and the window tables on the GPU."""
 
 _INPUTS = ("q", "k", "v", "gate", "step", "h0")
-_CALLERS = (*_INPUTS, "o", "ht", "offsets")
+_CALLERS = (*_INPUTS, "o", "ht", "offsets", "A_log", "dt_bias")
 """The caller's tensors by their names in the specs, as a plan numbers them; the workspace is next."""
 
 _ZERO = "zero"
@@ -76,7 +76,10 @@ class ForwardPlan:
         final = None if shape is None else torch.empty(shape, dtype=torch.float32, device=device)
         workspace = torch.empty(self.workspace_bytes, dtype=torch.uint8, device=device)
         gate = self.no_decay if call.g is None else call.g
-        tensors = [call.q, call.k, v, gate, call.beta, call.initial_state, o, final, call.cu_seqlens, workspace]
+        tensors = [
+            call.q, call.k, v, gate, call.beta, call.initial_state, o, final, call.cu_seqlens,
+            call.A_log, call.dt_bias, workspace,
+        ]  # fmt: skip
         for i in self.copied:
             tensors[i] = _copy(i, tensors[i])
         starts = [0 if x is None else x.data_ptr() for x in tensors]
@@ -173,6 +176,8 @@ def _key(call: Arguments) -> Hashable:
         call.cu_seqlens_cpu is None,
         (vector_offset(q), vector_offset(k), vector_offset(v)),
         (call.scale, call.output_final_state, call.normalise, call.state_v_first),
+        (_layout(call.A_log), _layout(call.dt_bias)),
+        (call.sigmoid_of_beta, call.allow_neg_eigval),
     )
 
 
@@ -187,7 +192,7 @@ def _zero(tables: ResidentTables) -> Tensor:
 
 def _places(names: tuple[str, ...], workspace: Workspace) -> tuple[tuple[int, int], ...]:
     callers = {name: (i, 0) for i, name in enumerate(_CALLERS)}
-    callers["tail"] = callers["o"]
+    callers |= {"tail": callers["o"], "a": callers["gate"], "b": callers["step"]}
     intermediates = {name: (len(_CALLERS), place.offset) for name, place in workspace.places.items()}
     known = {**callers, **intermediates}
     return tuple(known[name] for name in names)

@@ -16,6 +16,18 @@ FAMILY = "gdn"
 STAGES = ("prep", "wy", "fwd_h", "fwd_o")
 """The stages of a forward, in the order in which they run."""
 
+GATES = "gates"
+"""Before the forward where gates or steps come in raw."""
+
+MADE_NAMES = {"gate": "made_gate", "step": "made_step"}
+"""What `prep` reads, and the tensors of ``gates`` that take the place of the caller's."""
+
+GATE_GRADIENTS = ("gate_grads", "gate_sums")
+"""After a backward, where they do: their gradients, and those of A_log and dt_bias from their chunks' parts."""
+
+SLACK_GATES = "slack_gates"
+"""Where only the GPU knows the lengths: zeros in those gradients for the tokens of no sequence."""
+
 TABLES, SLACK = "meta", "slack"
 """Where only the GPU knows the lengths: before the forward, its window tables from the sequences' offsets; after it,
 zeros for the tokens of no sequence."""
@@ -37,6 +49,9 @@ HEAD_DIMS = (64, 128)
 
 ACTIVATIONS = (torch.bfloat16, torch.float16)
 STEPS = (torch.float32, torch.bfloat16)
+RAW = (torch.float32, torch.bfloat16, torch.float16)
+"""Of raw gates and raw steps."""
+
 OFFSETS = (torch.int32, torch.int64)
 
 ScanVariant = Literal["r32k2", "r32k1", "r64k1"]
@@ -54,8 +69,9 @@ _IDLE_SHARE = 0.4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallShape:
-    """What decides which kernels run. ``activation`` is the dtype of q, k and v, ``step`` that of beta, ``offsets``
-    that of ``cu_seqlens`` where only the GPU knows what it holds, else None.
+    """What decides which kernels run. ``activation`` is the dtype of q, k and v, ``step`` that of beta as `prep` reads
+    it, ``offsets`` that of ``cu_seqlens`` where only the GPU knows what it holds, else None; ``raw_gate`` and
+    ``raw_step`` those of g and beta where they come in raw, else None.
     """
 
     n_sequences: int
@@ -64,22 +80,42 @@ class CallShape:
     activation: torch.dtype
     step: torch.dtype
     offsets: torch.dtype | None = None
+    raw_gate: torch.dtype | None = None
+    raw_step: torch.dtype | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardKernels:
-    """The kernels of one call, a stage each; ``meta`` and ``slack`` only where it is the GPU that knows the lengths."""
+    """The kernels of one call, a stage each; ``meta`` and ``slack`` only where it is the GPU that knows the lengths,
+    ``gates`` only where gates or steps come in raw. ``left_out``: what those could write and the call does not ask for.
+    """
 
     meta: KernelEntry | None = None
+    gates: KernelEntry | None = None
     prep: KernelEntry
     wy: KernelEntry
     fwd_h: KernelEntry
     fwd_o: KernelEntry
     slack: KernelEntry | None = None
+    left_out: frozenset[str] = frozenset()
 
     def in_order(self) -> tuple[KernelEntry, ...]:
-        stages = (self.meta, self.prep, self.wy, self.fwd_h, self.fwd_o, self.slack)
+        stages = (self.meta, self.gates, self.prep, self.wy, self.fwd_h, self.fwd_o, self.slack)
         return tuple(stage for stage in stages if stage is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateGradientKernels:
+    """The kernels that end the backward of a call whose gates or steps come in raw.
+
+    ``sums`` only for raw gates; ``slack_a`` and ``slack_b``, for the gradients of raw gates and steps, only where it is
+    the GPU that knows the lengths.
+    """
+
+    grads: KernelEntry
+    sums: KernelEntry | None
+    slack_a: KernelEntry | None
+    slack_b: KernelEntry | None
 
 
 def scan_variant(shape: CallShape, multiprocessors: int = MULTIPROCESSORS) -> ScanVariant:
@@ -130,12 +166,48 @@ def select(registry: Registry, shape: CallShape, variant: ScanVariant | None = N
     offsets = None if shape.offsets is None else _NAMES[shape.offsets]
     return ForwardKernels(
         meta=None if offsets is None else _find(registry, TABLES, dims, {"offsets": offsets}),
+        gates=_select_gates(registry, shape),
         prep=_find(registry, "prep", dims, {"q": activation, "step": step}),
         wy=_find(registry, "wy", dims, {"A": activation}),
         fwd_h=_find(registry, "fwd_h", dims, {"v": activation}, variant or scan_variant(shape)),
         fwd_o=_find(registry, "fwd_o", dims, {"o": activation}),
         slack=None if offsets is None else _find(registry, SLACK, dims, {"tail": activation}),
+        left_out=frozenset(
+            MADE_NAMES[name] for name, raw in (("gate", shape.raw_gate), ("step", shape.raw_step)) if raw is None
+        ),
     )
+
+
+def _select_gates(registry: Registry, shape: CallShape) -> KernelEntry | None:
+    if shape.raw_gate is None and shape.raw_step is None:
+        return None
+    return _find(registry, GATES, {"C": CHUNK}, _raw_dtypes(shape))
+
+
+def _raw_dtypes(shape: CallShape) -> dict[str, str]:
+    """Those of a and b; of one that is left out the dtype does not matter."""
+    a, b = (_NAMES[dtype or torch.float32] for dtype in (shape.raw_gate, shape.raw_step))
+    return {"a": a, "b": b}
+
+
+def select_gate_gradients(registry: Registry, shape: CallShape) -> GateGradientKernels | None:
+    """The kernels for calls of ``shape``; None where neither gates nor steps are raw."""
+    if shape.raw_gate is None and shape.raw_step is None:
+        return None
+    grads, sums = GATE_GRADIENTS
+    a, b = (_slack_gates(registry, shape, raw) for raw in (shape.raw_gate, shape.raw_step))
+    return GateGradientKernels(
+        grads=_find(registry, grads, {"C": CHUNK}, _raw_dtypes(shape)),
+        sums=None if shape.raw_gate is None else _find(registry, sums, {"C": CHUNK}, {}),
+        slack_a=a,
+        slack_b=b,
+    )
+
+
+def _slack_gates(registry: Registry, shape: CallShape, raw: torch.dtype | None) -> KernelEntry | None:
+    if shape.offsets is None or raw is None:
+        return None
+    return _find(registry, SLACK_GATES, {"C": CHUNK}, {"gate_tail": _NAMES[raw]})
 
 
 def select_recompute(registry: Registry, shape: CallShape) -> KernelEntry:

@@ -26,8 +26,10 @@ def call_shape(arguments: Arguments, n_sequences: int, *, on_device: bool = Fals
         value_heads=heads,
         head_dim=head_dim,
         activation=arguments.q.dtype,
-        step=arguments.beta.dtype,
+        step=torch.float32 if arguments.sigmoid_of_beta else arguments.beta.dtype,
         offsets=arguments.cu_seqlens.dtype if on_device and arguments.cu_seqlens is not None else None,
+        raw_gate=arguments.g.dtype if arguments.A_log is not None and arguments.g is not None else None,
+        raw_step=arguments.beta.dtype if arguments.sigmoid_of_beta else None,
     )
 
 
@@ -61,17 +63,25 @@ def dims(*, n_tokens: int, n_sequences: int, n_chunks: int, key_heads: int, valu
 def packed_inputs(arguments: Arguments, zero: Tensor) -> dict[str, Value]:
     """Tensors and scalars by name; views wherever a kernel can read them.
 
-    ``zero``, f32 without a dim, is the gate of every token where the caller gave none.
+    ``zero``, f32 without a dim, is the gate of every token where the caller gave none. Raw gates and steps
+    have two names here; what `gates` makes of them takes the place of ``gate`` and ``step``.
     """
     state, heads = arguments.initial_state, arguments.v.shape[2]
     n_tokens = arguments.q.shape[0] * arguments.q.shape[1]
     g = arguments.g
+    gate = zero.expand(n_tokens, heads) if g is None else packed("gate", g)
+    step = packed("step", arguments.beta)
     return {
         "q": packed("q", arguments.q),
         "k": packed("k", arguments.k),
         "v": packed("v", arguments.v),
-        "gate": zero.expand(n_tokens, heads) if g is None else packed("gate", g),
-        "step": packed("step", arguments.beta),
+        "gate": gate,
+        "step": step,
+        "a": None if arguments.A_log is None else gate,
+        "b": step if arguments.sigmoid_of_beta else None,
+        "A_log": arguments.A_log,
+        "dt_bias": arguments.dt_bias,
+        "largest_step": 2.0 if arguments.allow_neg_eigval else 1.0,
         "offsets": arguments.cu_seqlens,
         "h0": None if state is None else values_first(state, arguments.state_v_first),
         "normalise": arguments.normalise,

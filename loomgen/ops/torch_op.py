@@ -22,7 +22,8 @@ _NAME = "gdn_forward"
 _SCHEMA = (
     f"{_NAME}(Tensor q, Tensor k, Tensor v, Tensor? g, Tensor beta, float? scale, Tensor? initial_state, "
     "bool output_final_state, bool normalise, bool state_v_first, Tensor? cu_seqlens, Tensor? cu_seqlens_cpu, "
-    "Tensor? chunk_indices, bool checked) -> Tensor[]"
+    "Tensor? chunk_indices, Tensor? A_log, Tensor? dt_bias, bool sigmoid_of_beta, bool allow_neg_eigval, "
+    "bool checked) -> Tensor[]"
 )
 """The fields of Arguments in their order, then ``checked``. Returns ``o`` and, on request, the final state: a list,
 since a schema has no results that may be left out."""
@@ -58,6 +59,7 @@ def _refuse_gradients(call: Arguments) -> None:
     if not torch.is_grad_enabled():
         return
     g, state = call.g, call.initial_state
+    A_log, dt_bias = call.A_log, call.dt_bias
     if (
         call.q.requires_grad
         or call.k.requires_grad
@@ -65,6 +67,8 @@ def _refuse_gradients(call: Arguments) -> None:
         or call.beta.requires_grad
         or (g is not None and g.requires_grad)
         or (state is not None and state.requires_grad)
+        or (A_log is not None and A_log.requires_grad)
+        or (dt_bias is not None and dt_bias.requires_grad)
     ):
         check_no_gradients(call.tensors())
 

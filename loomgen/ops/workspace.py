@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from loomgen.ops.dispatch import CHUNK, TABLE_NAMES, CallShape, ForwardKernels, select
+from loomgen.ops.dispatch import CHUNK, MADE_NAMES, TABLE_NAMES, CallShape, ForwardKernels, select
 from loomgen.ops.library import OPERATOR_ARCH, registry_of
 from loomgen.ops.packed import dims
 from loomgen.runtime.tables import most_chunks
@@ -53,18 +53,18 @@ class Workspace:
 def plan_workspace(kernels: ForwardKernels, sizes: Mapping[str, int]) -> Workspace:
     """What ``kernels`` write but the results, for the run-time dims ``sizes``.
 
-    Window tables that kernels make are there under both of their names.
+    Window tables, gates and steps that kernels make are there under both of their names.
     """
     places, end = {}, 0
     for argument in (argument for entry in kernels.in_order() for argument in entry.arguments):
-        if argument.access != "out" or argument.name in RESULTS:
+        if argument.access != "out" or argument.name in RESULTS or argument.name in kernels.left_out:
             continue
         shape = tuple(extent if isinstance(extent, int) else sizes[extent] for extent in argument.shape)
         place = Place(dtype=_DTYPES[argument.dtype], shape=shape, offset=end)
         places[argument.name] = place
         end += -(-place.n_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-    tables = {table: places[name] for table, name in TABLE_NAMES.items() if name in places}
-    return Workspace(places={**places, **tables}, n_bytes=end)
+    both = {read: places[name] for read, name in {**TABLE_NAMES, **MADE_NAMES}.items() if name in places}
+    return Workspace(places={**places, **both}, n_bytes=end)
 
 
 def workspace_bytes(
@@ -77,14 +77,16 @@ def workspace_bytes(
     dtype: torch.dtype = torch.bfloat16,
     n_chunks: int | None = None,
     host_lengths: bool = True,
+    use_gate_in_kernel: bool = False,
+    use_beta_sigmoid_in_kernel: bool = False,
 ) -> int:
     """Bytes that ``chunk_gated_delta_rule`` allocates for a call beside its results.
 
     ``n_tokens`` counts slack tokens and all batch rows; ``dtype`` is that of q, k and v. ``n_chunks``, chunks of
     64 tokens or less, defaults to the most that ``n_sequences`` sequences of so many tokens can have.
     ``host_lengths`` is False where only the GPU knows the lengths: then window tables count, and ``n_chunks`` is that
-    most. Not counted: window tables that a plan keeps (8 bytes a chunk and a sequence), and copies of inputs whose
-    strides a kernel cannot read.
+    most. The flags are those of the call. Not counted: window tables that a plan keeps (8 bytes a chunk and a
+    sequence), and copies of inputs whose strides a kernel cannot read.
     """
     shape = CallShape(
         n_sequences=n_sequences,
@@ -93,6 +95,8 @@ def workspace_bytes(
         activation=dtype,
         step=torch.float32,
         offsets=None if host_lengths else torch.int32,
+        raw_gate=dtype if use_gate_in_kernel else None,
+        raw_step=dtype if use_beta_sigmoid_in_kernel else None,
     )
     most = most_chunks(n_tokens, n_sequences, CHUNK)
     sizes = dims(

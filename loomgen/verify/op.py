@@ -28,8 +28,10 @@ class OpCase:
     """One call. ``heads``: key heads, value heads. ``packed``: with ``cu_seqlens``, else a batch of equal lengths.
 
     ``gates``: ``usual`` is logsigmoid/16, ``strong`` has :data:`LOWEST_GATE` for one token in four, ``none`` passes
-    None. Without ``normalise`` queries and keys have length 1 already. ``views``: q, k and v lie in one buffer, gates
-    and steps heads first, the state with gaps. ``slack`` tokens of NaN follow the last sequence.
+    None. ``raw_gates``: the dtype of normal ones, of which the operator makes its gates, with ``bias``; ``raw_steps``:
+    that of steps of which it takes the sigmoid, twice that with ``negative``. Without ``normalise`` queries and keys
+    have length 1 already. ``views``: q, k and v lie in one buffer, gates and steps heads first, the state with gaps.
+    ``slack`` tokens of NaN follow the last sequence.
     """
 
     name: str
@@ -39,12 +41,25 @@ class OpCase:
     dtype: torch.dtype = torch.bfloat16
     step: torch.dtype = torch.float32
     gates: Gates = "usual"
+    raw_gates: torch.dtype | None = None
+    bias: bool = True
+    raw_steps: torch.dtype | None = None
+    negative: bool = False
     packed: bool = True
     normalise: bool = True
     initial_state: bool = True
     state_v_first: bool = False
     views: bool = False
     slack: int = 0
+
+    @property
+    def raw_flags(self) -> dict[str, bool]:
+        """The operator's flags for raw gates and steps."""
+        return {
+            "use_gate_in_kernel": self.raw_gates is not None,
+            "use_beta_sigmoid_in_kernel": self.raw_steps is not None,
+            "allow_neg_eigval": self.negative,
+        }
 
 
 CASES = (
@@ -67,7 +82,13 @@ CASES = (
     OpCase(name="head dim 64, f16, bf16 beta", lengths=(129,), head_dim=64, dtype=torch.float16, step=torch.bfloat16),
     OpCase(name="views", lengths=(15, 65), views=True),
     OpCase(name="NaN in slack tokens", lengths=(65, 15), slack=7),
-)
+    OpCase(name="raw gates", lengths=(0, 15, 65), raw_gates=torch.bfloat16),
+    OpCase(name="raw gates, fp32, no bias", lengths=(66,), raw_gates=torch.float32, bias=False, packed=False),
+    OpCase(name="raw steps", lengths=(15, 65), raw_steps=torch.bfloat16),
+    OpCase(name="negative eigenvalues", lengths=(65, 9), heads=(1, 3), raw_steps=torch.float32, negative=True),
+    OpCase(name="raw gates and steps, views", lengths=(15, 65), raw_gates=torch.float16, raw_steps=torch.bfloat16,
+           negative=True, views=True, slack=3),
+)  # fmt: skip
 """What ``chunk_gated_delta_rule`` is checked with."""
 
 
@@ -96,6 +117,8 @@ class OpInputs:
     beta: Tensor
     initial_state: Tensor | None
     cu_seqlens: Tensor | None
+    A_log: Tensor | None = None
+    dt_bias: Tensor | None = None
 
 
 def verify_op(
@@ -153,6 +176,11 @@ def run_op(case: OpCase, inputs: OpInputs, backend: str | None = None) -> tuple[
         use_qk_l2norm_in_kernel=case.normalise,
         state_v_first=case.state_v_first,
         cu_seqlens=inputs.cu_seqlens,
+        A_log=inputs.A_log,
+        dt_bias=inputs.dt_bias,
+        use_gate_in_kernel=case.raw_gates is not None,
+        use_beta_sigmoid_in_kernel=case.raw_steps is not None,
+        allow_neg_eigval=case.negative,
         backend=backend,
         checked=True,
     )
@@ -162,12 +190,13 @@ def run_op(case: OpCase, inputs: OpInputs, backend: str | None = None) -> tuple[
 
 def golden_op(case: OpCase, inputs: OpInputs) -> tuple[Tensor, Tensor]:
     """The same from the float64 recurrence."""
+    g, beta = golden_gates(case, inputs)
     return golden.recurrent_gated_delta_rule(
         inputs.q,
         inputs.k,
         inputs.v,
-        inputs.g,
-        inputs.beta,
+        g,
+        beta,
         initial_state=inputs.initial_state,
         use_qk_l2norm=case.normalise,
         state_v_first=case.state_v_first,
@@ -175,8 +204,18 @@ def golden_op(case: OpCase, inputs: OpInputs) -> tuple[Tensor, Tensor]:
     )
 
 
+def golden_gates(case: OpCase, inputs: OpInputs) -> tuple[Tensor | None, Tensor]:
+    """Gates and steps of a call, in float64 where the operator makes them."""
+    g, beta = inputs.g, inputs.beta
+    if inputs.A_log is not None and g is not None:
+        g = golden.gate_from_raw(g, inputs.A_log, inputs.dt_bias)
+    if case.raw_steps is not None:
+        beta = golden.step_from_raw(beta, allow_neg_eigval=case.negative)
+    return g, beta
+
+
 def op_inputs(case: OpCase, seed: int) -> OpInputs:
-    """Independent normal queries, keys and values; sigmoid steps."""
+    """Independent normal queries, keys and values; sigmoid steps, normal ones where they are raw."""
     gen = torch.Generator().manual_seed(seed)
     (h, hv), dim, n_tokens = case.heads, case.head_dim, sum(case.lengths)
     q, k, v = (torch.randn(n_tokens, n, dim, generator=gen) for n in (h, h, hv))
@@ -184,7 +223,8 @@ def op_inputs(case: OpCase, seed: int) -> OpInputs:
         q, k = (torch.nn.functional.normalize(x, dim=-1) for x in (q, k))
     state = torch.randn(len(case.lengths), hv, dim, dim, generator=gen) / 4
     g = _gates(case, torch.randn(n_tokens, hv, generator=gen), gen)
-    beta = torch.randn(n_tokens, hv, generator=gen).sigmoid().to(case.step)
+    noise = torch.randn(n_tokens, hv, generator=gen)
+    beta = noise.sigmoid().to(case.step) if case.raw_steps is None else noise.to(case.raw_steps)
     tokens = [_with_slack(x, case.slack) for x in (q.to(case.dtype), k.to(case.dtype), v.to(case.dtype), g, beta)]
     if case.views:
         tokens, state = _views(tokens), _with_gaps(state)
@@ -198,10 +238,14 @@ def op_inputs(case: OpCase, seed: int) -> OpInputs:
         beta=beta,
         initial_state=state if case.initial_state else None,
         cu_seqlens=torch.tensor([0, *accumulate(case.lengths)]) if case.packed else None,
+        A_log=None if case.raw_gates is None else torch.randn(hv, generator=gen) / 2,
+        dt_bias=torch.randn(hv, generator=gen) - 3 if case.raw_gates is not None and case.bias else None,
     )
 
 
 def _gates(case: OpCase, noise: Tensor, gen: torch.Generator) -> Tensor:
+    if case.raw_gates is not None:
+        return noise.to(case.raw_gates)
     if case.gates in ("zero", "none"):
         return torch.zeros_like(noise)
     g = torch.nn.functional.logsigmoid(noise) / 16

@@ -11,6 +11,7 @@ from torch import Tensor
 from loomgen import golden
 from loomgen.errors import LoomgenError
 from loomgen.runtime.tables import WindowTables, window_tables
+from loomgen.verify.raw import raw_inputs
 
 Inputs = Mapping[str, Tensor | int | float | bool | None]
 """What a stage is given, by name: tensors, window tables and scalars."""
@@ -19,10 +20,13 @@ CHUNK = golden.CHUNK
 EPS = 1e-6
 """Added to a squared norm before its root, as in the golden."""
 
-_KEPT_WIDE = ("G", "beta", "ht", "q_rstd", "k_rstd", "dh0", "dg", "dbeta")
+_KEPT_WIDE = (
+    "made_gate", "made_step", "G", "beta", "ht", "q_rstd", "k_rstd",
+    "dA_log_parts", "ddt_bias_parts", "dA_log", "ddt_bias", "dh0", "dg", "dbeta",
+)  # fmt: skip
 _TABLES = ("bounds", "seq_chunks", "starts", "lengths")
 _SLACK = 70
-"""Rows past the last token in the tensor that `slack` writes."""
+"""Rows past the last token in the tensors that `slack` and `slack_gates` write."""
 LOWEST_GATE = -316.0
 """A decay so strong that its exponential underflows in every format: one token in sixteen has it."""
 
@@ -34,12 +38,14 @@ _DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formats:
     """What kernels that work on one another's tensors have in common: K = V = ``head_dim``, the dtypes of activations,
-    of the steps that come in, and of offsets."""
+    of the steps that come in, of offsets, and of raw gates and steps and their gradients."""
 
     head_dim: int = _HEAD_DIM
     activations: torch.dtype = torch.bfloat16
     steps: torch.dtype = torch.float32
     offsets: torch.dtype = torch.int32
+    raw_gates: torch.dtype = torch.bfloat16
+    raw_steps: torch.dtype = torch.bfloat16
 
     @classmethod
     def of(cls, kernel: str, dims: Mapping[str, int], dtypes: Mapping[str, str]) -> Formats:
@@ -52,11 +58,14 @@ class Formats:
             raise LoomgenError(f"{kernel}: K = {head_dim}, V = {dims['V']}: there are no random inputs for two sizes")
         activations = dtypes.get("kn", dtypes.get("tail", "bf16"))
         steps, offsets = dtypes.get("step", "f32"), dtypes.get("offsets", "i32")
+        raw_gates, raw_steps = dtypes.get("a", dtypes.get("gate_tail", "bf16")), dtypes.get("b", "bf16")
         return cls(
             head_dim=head_dim,
             activations=_DTYPES[activations],
             steps=_DTYPES[steps],
             offsets=_DTYPES[offsets],
+            raw_gates=_DTYPES[raw_gates],
+            raw_steps=_DTYPES[raw_steps],
         )
 
 
@@ -99,7 +108,9 @@ def make_problem(
     formats: Formats = Formats(),
     initial_state: bool = True,
 ) -> Problem:
-    """Independent normal keys, queries and values; logsigmoid/16 gates, some at :data:`LOWEST_GATE`; sigmoid steps."""
+    """Independent normal keys, queries and values; gates near logsigmoid/16, some near :data:`LOWEST_GATE`, and steps
+    near a sigmoid, of raw ones in their dtypes.
+    """
     gen = torch.Generator().manual_seed(seed)
     n_tokens, (h, hv), head_dim = sum(seqlens), heads, formats.head_dim
 
@@ -109,30 +120,24 @@ def make_problem(
     q, k, v = (normal(n_tokens, n, head_dim).to(formats.activations) for n in (h, h, hv))
     g = torch.nn.functional.logsigmoid(normal(n_tokens, hv)) / 16
     g[torch.rand(n_tokens, hv, generator=gen) < 1 / 16] = LOWEST_GATE
-    step = normal(n_tokens, hv).sigmoid().to(formats.steps)
+    beta = normal(n_tokens, hv).sigmoid()
     h0 = normal(len(seqlens), hv, head_dim, head_dim) / 4 if initial_state else None
     do = normal(n_tokens, hv, head_dim).to(formats.activations)
     dht = normal(len(seqlens), hv, head_dim, head_dim) / 4
+    raw = raw_inputs(g, beta, formats.raw_gates, formats.raw_steps, gen)
+    gate, step = raw.gate().float(), raw.step().to(formats.steps)
     tables = window_tables(seqlens, CHUNK)
     cu_seqlens, scale = tables.cu_seqlens, head_dim**-0.5
     given = {
-        "q": q,
-        "k": k,
-        "v": v,
-        "gate": g,
-        "step": step,
-        "h0": h0,
-        "do": do,
-        "dht": dht,
-        "normalise": True,
-        "eps": EPS,
-        "scale": scale,
+        "q": q, "k": k, "v": v, "gate": gate, "step": step, "h0": h0, "do": do, "dht": dht,
+        "normalise": True, "eps": EPS, "scale": scale,
+        **raw.given(),
         **_given_to_meta(n_tokens, tables, formats.offsets),
         **tables.by_name(),
-    }
-    expected = _expected(given, cu_seqlens, scale)
+    }  # fmt: skip
+    expected = raw.expected(cu_seqlens) | _expected(given, cu_seqlens, scale)
     expected |= {name: table.double() for name, table in zip(_TABLES, tables.by_name().values(), strict=True)}
-    expected["tail"] = _tail(expected["o"])
+    expected |= {"tail": _tail(expected["o"]), "gate_tail": _tail(expected["da"])}
     outputs = {name: (_dtype_of(name, formats), tuple(tensor.shape)) for name, tensor in expected.items()}
     return Problem(given=given, expected=expected, outputs=outputs)
 
@@ -147,15 +152,18 @@ def _given_to_meta(n_tokens: int, tables: WindowTables, offsets: torch.dtype) ->
     }
 
 
-def _tail(o: Tensor) -> Tensor:
+def _tail(x: Tensor) -> Tensor:
     """Rows of tokens, which stay as they are, and zeros in the slack."""
-    return torch.cat([torch.full_like(o, float("nan")), o.new_zeros(_SLACK, *o.shape[1:])])
+    return torch.cat([torch.full_like(x, float("nan")), x.new_zeros(_SLACK, *x.shape[1:])])
 
 
 def _dtype_of(name: str, formats: Formats) -> torch.dtype:
     if name in _TABLES:
         return torch.int32
-    return torch.float32 if name in _KEPT_WIDE else formats.activations
+    if name in _KEPT_WIDE:
+        return torch.float32
+    special = {"da": formats.raw_gates, "gate_tail": formats.raw_gates, "db": formats.raw_steps}
+    return special.get(name, formats.activations)
 
 
 def _expected(given: Inputs, cu_seqlens: Tensor, scale: float) -> dict[str, Tensor]:

@@ -18,24 +18,31 @@ from loomgen.verify.problem import Formats, Inputs, Problem, make_problem, same_
 
 ORDER: dict[str, tuple[str, ...]] = {
     "meta": ("bounds", "seq_chunks", "starts", "lengths"),
+    "gates": ("made_gate", "made_step"),
     "prep": ("qn", "kn", "G", "beta", "q_rstd", "k_rstd"),
     "wy": ("A",),
     "wy_recompute": ("u", "w"),
     "fwd_h": ("h", "v_new", "ht"),
     "fwd_o": ("o",),
     "slack": ("tail",),
+    "gate_grads": ("da", "db", "dA_log_parts", "ddt_bias_parts"),
+    "gate_sums": ("dA_log", "ddt_bias"),
+    "slack_gates": ("gate_tail",),
     "dv_local": ("dn",),
     "dhu": ("dh", "dx", "dh0"),
     "chunk_grads": ("dq", "dk", "dv", "dg", "dbeta"),
 }
 """Stages of the forward pass, `wy_recompute`, and those of the backward; what they write, which the next ones read by
-the same name."""
+the same name. The gates' gradients come first: they are made of random ``dg`` and ``dbeta``, without the rounding that
+went into those of `chunk_grads`."""
 
 BOUNDS = {
     "bounds": 0.0,
     "seq_chunks": 0.0,
     "starts": 0.0,
     "lengths": 0.0,
+    "made_gate": 5e-7,
+    "made_step": 3e-7,
     "qn": 2e-3,
     "kn": 2e-3,
     "G": 1e-6,
@@ -48,6 +55,13 @@ BOUNDS = {
     "ht": 4e-3,
     "o": 5e-3,
     "tail": 0.0,
+    "da": 4e-3,  # a few tokens of strong decay have most of it: their own rounding, 2^-8 at most, counts
+    "db": 2e-3,
+    "dA_log_parts": 1e-6,
+    "ddt_bias_parts": 1e-6,
+    "dA_log": 1e-6,
+    "ddt_bias": 1e-6,
+    "gate_tail": 0.0,
     "q_rstd": 1e-6,
     "k_rstd": 1e-6,
     "dn": 5e-3,

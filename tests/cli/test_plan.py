@@ -47,6 +47,16 @@ def test_a_training_batch() -> None:
     assert [launch["threads"] for launch in found["launches"]] == [512, 128, 128, 128]
 
 
+def test_raw_gates_and_steps_take_a_launch_and_memory() -> None:
+    found, plain = planned(*TRAINING, "--raw-gates", "--raw-steps"), planned(*TRAINING)
+    assert found["launches"][0]["kernel"] == "gates__c64_bf16_bf16__base"
+    assert found["launches"][0]["blocks"] == 256 * 32
+    assert found["launches"][1:] == plain["launches"]
+    assert found["workspace_bytes"] == plain["workspace_bytes"] + 2 * 16384 * 32 * 4
+    steps = planned(*TRAINING, "--raw-steps")
+    assert steps["workspace_bytes"] == plain["workspace_bytes"] + 16384 * 32 * 4
+
+
 def test_the_scan_follows_the_multiprocessors() -> None:
     few = ("--seqlens", "16384", "--heads", "16/16")
     assert chosen(planned(*few)) == "r32k2"

@@ -26,6 +26,9 @@ def arguments(case: OpCase, seed: int = 0) -> dict[str, Any]:
         "use_qk_l2norm_in_kernel": case.normalise,
         "state_v_first": case.state_v_first,
         "cu_seqlens": inputs.cu_seqlens,
+        "A_log": inputs.A_log,
+        "dt_bias": inputs.dt_bias,
+        **case.raw_flags,
     }
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 import torch
 
 from loomgen.errors import LoomgenError
 from loomgen.verify import CASES, OpCase, verify_op
-from loomgen.verify.op import OP_BOUND, golden_op, op_inputs
+from loomgen.verify.op import OP_BOUND, OpInputs, golden_op, op_inputs
 from loomgen.verify.problem import LOWEST_GATE
 
 NAME = "chunk_gated_delta_rule"
@@ -27,8 +30,30 @@ def test_the_cases_cover_what_the_operator_takes() -> None:
     assert {case.dtype for case in CASES} == {torch.bfloat16, torch.float16}
     assert {case.step for case in CASES} == {torch.float32, torch.bfloat16}
     assert {case.gates for case in CASES} == {"usual", "strong", "zero", "none"}
-    for flag in ("packed", "normalise", "initial_state", "state_v_first", "views"):
+    raw_gates, raw_steps = ({getattr(case, name) for case in CASES} for name in ("raw_gates", "raw_steps"))
+    assert raw_gates == {None, torch.float32, torch.bfloat16, torch.float16}
+    assert raw_steps == {None, torch.float32, torch.bfloat16}
+    for flag in ("packed", "normalise", "initial_state", "state_v_first", "views", "bias", "negative"):
         assert {getattr(case, flag) for case in CASES} == {True, False}, flag
+
+
+IGNORED: dict[str, tuple[str, Callable[[OpCase, OpInputs], tuple[OpCase, OpInputs]]]] = {
+    "use_gate_in_kernel": ("raw gates", lambda case, x: (case, replace(x, A_log=None))),
+    "A_log": ("raw gates", lambda case, x: (case, replace(x, A_log=torch.zeros(2)))),
+    "dt_bias": ("raw gates", lambda case, x: (case, replace(x, dt_bias=None))),
+    "use_beta_sigmoid_in_kernel": ("raw steps", lambda case, x: (replace(case, raw_steps=None), x)),
+    "allow_neg_eigval": ("negative eigenvalues", lambda case, x: (replace(case, negative=False), x)),
+}
+"""A case that has each flag, and that case as it would be without."""
+
+
+@pytest.mark.parametrize("flag", IGNORED)
+def test_a_flag_that_is_ignored_is_far_past_the_bound(flag: str) -> None:
+    name, ignore = IGNORED[flag]
+    case = next(case for case in CASES if case.name == name)
+    inputs = op_inputs(case, 0)
+    with_flag, without = golden_op(case, inputs), golden_op(*ignore(case, inputs))
+    assert all(float((x - y).norm() / x.norm()) > 10 * OP_BOUND for x, y in zip(with_flag, without, strict=True))
 
 
 def test_a_case_past_its_bound_is_not_ok(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,21 @@ WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
         "initial_state: shape [4, 128, 128], expected [2, 4, 128, 128], [N, HV, V, K]",
     ),
     ({"allow_neg_eigval": True}, "allow_neg_eigval: True, expected False without use_beta_sigmoid_in_kernel"),
+    ({"use_gate_in_kernel": True}, "A_log: None, expected a tensor, [HV], with use_gate_in_kernel"),
+    (
+        {"use_gate_in_kernel": True, "A_log": torch.zeros(4), "g": None},
+        "g: None, expected raw gates, [B, T, HV], with use_gate_in_kernel",
+    ),
+    ({"use_gate_in_kernel": True, "A_log": torch.zeros(2)}, "A_log: shape [2], expected [4], [HV] of v"),
+    ({"use_gate_in_kernel": True, "A_log": torch.zeros(1, 4)}, "A_log: shape [1, 4], expected [4], [HV] of v"),
+    (
+        {"use_gate_in_kernel": True, "A_log": torch.zeros(4), "dt_bias": torch.zeros(4, 128)},
+        "dt_bias: shape [4, 128], expected [4], [HV] of v",
+    ),
+    (
+        {"use_gate_in_kernel": True, "A_log": torch.zeros(4, device="meta")},
+        "A_log: on meta, expected cpu",
+    ),
     ({"A_log": torch.zeros(4)}, "A_log: given, expected None without use_gate_in_kernel"),
     ({"dt_bias": torch.zeros(4)}, "dt_bias: given, expected None without use_gate_in_kernel"),
     (
@@ -127,6 +142,23 @@ def test_a_wrong_value_is_named_with_what_was_expected(
         ({"initial_state": zeros(2, 4, 128, 128)}, "initial_state: torch.bfloat16, expected torch.float32"),
         ({"cu_seqlens": torch.tensor([0.0, 9.0])}, "cu_seqlens: torch.float32, expected torch.int32 or torch.int64"),
         ({"chunk_indices": zeros(2, 2)}, "chunk_indices: torch.bfloat16, expected torch.int32 or torch.int64"),
+        (
+            {"use_gate_in_kernel": True, "A_log": torch.zeros(4).double()},
+            "A_log: torch.float64, expected torch.float32",
+        ),
+        (
+            {"use_gate_in_kernel": True, "A_log": torch.zeros(4), "dt_bias": torch.zeros(4, dtype=INT32)},
+            "dt_bias: torch.int32, expected torch.float32",
+        ),
+        ({"use_gate_in_kernel": True, "A_log": [0.0] * 4}, "A_log: list, expected a tensor"),
+        (
+            {"use_gate_in_kernel": True, "A_log": torch.zeros(4), "g": torch.zeros(1, 10, 4).double()},
+            "g: torch.float64, expected torch.float32 or torch.bfloat16 or torch.float16",
+        ),
+        (
+            {"use_beta_sigmoid_in_kernel": True, "beta": torch.zeros(1, 10, 4).double()},
+            "beta: torch.float64, expected torch.float32 or torch.bfloat16 or torch.float16",
+        ),
         ({"scale": "1"}, "scale: str, expected a number"),
         ({"scale": True}, "scale: bool, expected a number"),
     ],
@@ -142,12 +174,6 @@ def test_a_wrong_type_is_named_with_what_was_expected(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"use_beta_sigmoid_in_kernel": True}, "use_beta_sigmoid_in_kernel: not supported yet: pass beta=b.sigmoid()"),
-        (
-            {"use_beta_sigmoid_in_kernel": True, "allow_neg_eigval": True},
-            "allow_neg_eigval: not supported yet: pass beta=2*b.sigmoid()",
-        ),
-        ({"use_gate_in_kernel": True}, "use_gate_in_kernel: not supported yet: pass g=-A_log.exp()*softplus("),
         ({"cp_context": object()}, "cp_context: context parallelism is not supported yet"),
         (
             {
@@ -155,6 +181,14 @@ def test_a_wrong_type_is_named_with_what_was_expected(
                 "initial_state": torch.zeros(2, 4, 128, 128, requires_grad=True),
             },
             "beta, initial_state: requires grad, and only the forward is supported",
+        ),
+        (
+            {
+                "use_gate_in_kernel": True,
+                "A_log": torch.zeros(4, dtype=BF16, requires_grad=True),
+                "dt_bias": torch.zeros(4, requires_grad=True),
+            },
+            "A_log, dt_bias: requires grad, and only the forward is supported",
         ),
     ],
 )
@@ -190,6 +224,24 @@ def test_the_checked_mode_reports_gates_that_are_no_logarithms_of_decays(bad: fl
         f"g: {shown} at [0, 7, 2], expected natural logarithms of decays, at most 0; "
         "a decay alpha in (0, 1] itself is passed as alpha.log()"
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, BF16, torch.float16])
+def test_raw_gates_and_steps_may_be_anything(dtype: torch.dtype, launches: list[Any]) -> None:
+    raw = torch.tensor([-9.0, 0.0, 9.0, float("nan")]).to(dtype).expand(1, 10, 4)
+    flags = {"use_gate_in_kernel": True, "use_beta_sigmoid_in_kernel": True, "allow_neg_eigval": True}
+    call(g=raw, beta=raw, A_log=torch.zeros(4), **flags, checked=True)
+    ((arguments, _, _),) = launches
+    assert arguments.A_log is not None and arguments.sigmoid_of_beta and arguments.allow_neg_eigval
+
+
+@pytest.mark.parametrize("dtype", [BF16, torch.float16])
+def test_rates_and_biases_of_fewer_bits_are_widened(dtype: torch.dtype, launches: list[Any]) -> None:
+    A_log, dt_bias = torch.arange(4).to(dtype), torch.arange(1, 5).to(dtype)
+    call(use_gate_in_kernel=True, A_log=A_log, dt_bias=dt_bias)
+    ((arguments, _, _),) = launches
+    assert (arguments.A_log.dtype, arguments.A_log.tolist()) == (torch.float32, [0, 1, 2, 3])
+    assert (arguments.dt_bias.dtype, arguments.dt_bias.tolist()) == (torch.float32, [1, 2, 3, 4])
 
 
 def test_the_checked_mode_does_not_look_at_slack_tokens(launches: list[Any]) -> None:

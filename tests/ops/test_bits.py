@@ -13,6 +13,7 @@ from loomgen.ops.arguments import Arguments
 from loomgen.ops.dispatch import ScanVariant
 from loomgen.ops.forward import forward
 from loomgen.ops.library import emulated_library
+from loomgen.runtime.tables import window_tables
 from loomgen.verify import OpCase, same_bits
 from loomgen.verify.op import op_inputs
 from tests.ops.call import arguments, offsets, run, tokens
@@ -128,3 +129,16 @@ def test_every_target_gives_the_same_bits() -> None:
     given = arguments(SMALL)
     expected = run(given)
     assert all(equal(run(given, backend=f"emulate:{arch}"), expected) for arch in ("sm_90a", "sm_100a", "sm_103a"))
+
+
+def test_raw_gates_and_steps_give_the_bits_of_those_that_are_made_of_them() -> None:
+    case = OpCase(name="raw", lengths=(15, 65), head_dim=64, raw_gates=torch.bfloat16, raw_steps=torch.float16)
+    raw = arguments(case)
+    made = {name: torch.empty(80, 2) for name in ("made_gate", "made_step")}
+    given = {"a": raw["g"][0], "b": raw["beta"][0], "A_log": raw["A_log"], "dt_bias": raw["dt_bias"]}
+    library = emulated_library()
+    kernel = library.registry.kernel("gates__c64_bf16_f16__base")
+    library.prepare([kernel])
+    library.launch(kernel, {**window_tables(case.lengths, 64).by_name(), **given, **made, "largest_step": 1.0})
+    plain = {name: value for name, value in raw.items() if name not in (*case.raw_flags, "A_log", "dt_bias")}
+    assert equal(run(raw), run(plain, g=made["made_gate"][None], beta=made["made_step"][None]))

@@ -14,7 +14,7 @@ from loomgen.errors import LoomgenError
 from loomgen.ops.arguments import Arguments
 from loomgen.ops.checks import checked_lengths
 from loomgen.ops.device import DeviceForward
-from loomgen.ops.dispatch import CHUNK, STAGES
+from loomgen.ops.dispatch import CHUNK, GATES, STAGES
 from loomgen.ops.forward import forward
 from loomgen.ops.library import emulated_library
 from loomgen.ops.packed import call_sizes
@@ -27,18 +27,22 @@ from tests.runtime.fake_cubins import NamesAsCubins
 from tests.runtime.fake_driver import FakeDriver
 
 SMALL = OpCase(name="small", lengths=(3, 5), heads=(1, 2), head_dim=64)
+RAW = replace(SMALL, raw_gates=torch.bfloat16, raw_steps=torch.bfloat16, negative=True)
+TENSORS = ("q", "k", "v", "g", "beta", "initial_state", "cu_seqlens", "A_log", "dt_bias")
 
 
 def arguments(case: OpCase = SMALL, **changes: Any) -> Arguments:
     inputs = op_inputs(case, 0)
     given: dict[str, Any] = {
-        **{name: getattr(inputs, name) for name in ("q", "k", "v", "g", "beta", "initial_state", "cu_seqlens")},
+        **{name: getattr(inputs, name) for name in TENSORS},
         "scale": None,
         "output_final_state": True,
         "normalise": case.normalise,
         "state_v_first": case.state_v_first,
         "cu_seqlens_cpu": inputs.cu_seqlens,
         "chunk_indices": None,
+        "sigmoid_of_beta": case.raw_steps is not None,
+        "allow_neg_eigval": case.negative,
     }
     return Arguments(**{**given, **changes})
 
@@ -99,6 +103,22 @@ CALLS = {
         replace(SMALL, dtype=torch.float16, step=torch.bfloat16, normalise=False), scale=0.5
     ),
 }
+CALLS |= {
+    "raw gates and steps": arguments(RAW),
+    "raw gates without a bias": arguments(replace(RAW, raw_steps=None, negative=False, bias=False)),
+    "raw steps, beta by heads": arguments(replace(RAW, raw_gates=None, views=True)),
+    "raw steps, no gate": arguments(replace(RAW, raw_gates=None, gates="none")),
+    "raw gates in f32, slack": arguments(replace(RAW, raw_gates=torch.float32, slack=4)),
+    "parameters with gaps": arguments(RAW, A_log=torch.ones(4)[::2], dt_bias=torch.ones(6)[::3]),
+}
+CALLS["raw gates of a batch along the tokens"] = arguments(replace(RAW, lengths=(5, 5), packed=False))
+CALLS["raw gates of a batch along the tokens"] = changed(
+    CALLS["raw gates of a batch along the tokens"],
+    **{
+        name: getattr(CALLS["raw gates of a batch along the tokens"], name).transpose(0, 1).contiguous().transpose(0, 1)
+        for name in ("g", "beta")
+    },
+)
 CALLS["a misaligned q"] = changed(CALLS["packed"], q=misaligned(CALLS["packed"].q))
 CALLS["a batch along the tokens"] = changed(
     CALLS["a batch along the tokens"],
@@ -171,6 +191,35 @@ def test_calls_that_are_alike_share_a_plan(name: str, driver: FakeDriver) -> Non
     assert len(driver.launches) == 8
 
 
+def test_a_plan_serves_other_raw_gates_and_parameters() -> None:
+    call, inputs = arguments(RAW), op_inputs(RAW, 1)
+    other = changed(call, **{name: getattr(inputs, name) for name in ("g", "beta", "A_log", "dt_bias")})
+    first, second = on_emulated_gpu(call, other)
+    assert same(second, emulated(other)) and not same(first, second)
+
+
+RAW_MISS: dict[str, dict[str, Any]] = {
+    "no raw steps": {"sigmoid_of_beta": False, "allow_neg_eigval": False},
+    "no negative eigenvalues": {"allow_neg_eigval": False},
+    "no raw gates": {"A_log": None, "dt_bias": None, "g": torch.zeros(1, 8, 2)},
+    "no bias": {"dt_bias": None},
+    "strides of A_log": {"A_log": torch.zeros(4)[::2]},
+    "dtype of raw gates": {"g": torch.zeros(1, 8, 2)},
+    "dtype of raw steps": {"beta": torch.zeros(1, 8, 2).half()},
+}
+
+
+@pytest.mark.parametrize("name", RAW_MISS)
+def test_a_call_that_makes_other_gates_gets_a_plan_of_its_own(name: str, driver: FakeDriver) -> None:
+    on = device(driver)
+    on.run(arguments(RAW))
+    on.run(arguments(RAW, **RAW_MISS[name]))
+    on.run(arguments(RAW))
+    assert n_plans(on) == 2
+    launched = [launch.symbol.split("__")[0] for launch in driver.launches]
+    assert launched[:5] == launched[-5:] == [GATES, *STAGES]
+
+
 @pytest.mark.parametrize("name", MISS)
 def test_a_call_of_another_kind_gets_a_plan_of_its_own(name: str, driver: FakeDriver) -> None:
     on = device(driver)
@@ -204,6 +253,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"cu_seqlens_cpu": None, "chunk_indices": offsets(0, 0)}, "chunk_indices: shape [2], expected [2, 2]"),
     ({"cu_seqlens": None}, "cu_seqlens_cpu: given, expected None without cu_seqlens"),
     ({"chunk_indices": offsets(0, 0)}, "chunk_indices: shape [2], expected [2, 2]"),
+    ({"allow_neg_eigval": True}, "allow_neg_eigval: True, expected False without use_beta_sigmoid_in_kernel"),
+    ({"A_log": torch.zeros(3)}, "A_log: shape [3], expected [2], [HV] of v"),
+    ({"A_log": torch.zeros(2), "g": None}, "g: None, expected raw gates, [B, T, HV], with use_gate_in_kernel"),
+    ({"dt_bias": torch.zeros(2)}, "dt_bias: given, expected None without A_log"),
     ({"initial_state": torch.zeros(1, 2, 64, 64)}, "initial_state: 1 states, expected 2, one for each sequence"),
 ]
 

@@ -12,16 +12,21 @@ from loomgen.errors import LoomgenError
 from loomgen.ops.dispatch import (
     ACTIVATIONS,
     FAMILY,
+    GATE_GRADIENTS,
+    GATES,
     HEAD_DIMS,
     OFFSETS,
+    RAW,
     RECOMPUTE,
     SLACK,
+    SLACK_GATES,
     STAGES,
     STEPS,
     TABLES,
     CallShape,
     scan_variant,
     select,
+    select_gate_gradients,
     select_recompute,
 )
 from loomgen.ops.library import registry_of
@@ -63,7 +68,7 @@ def test_every_kernel_of_the_stages_is_reached_by_some_call(arch: str) -> None:
 
 def test_every_kernel_of_the_family_is_of_a_stage_that_is_dispatched() -> None:
     stages_of_the_family = {entry.stage for entry in registry_of("sm_90a").kernels if entry.family == FAMILY}
-    assert stages_of_the_family == {*STAGES, RECOMPUTE, TABLES, SLACK}
+    assert stages_of_the_family == {*STAGES, RECOMPUTE, TABLES, SLACK, GATES, *GATE_GRADIENTS, SLACK_GATES}
 
 
 @pytest.mark.parametrize("arch", [target.name for target in TARGETS])
@@ -75,6 +80,27 @@ def test_every_kernel_for_lengths_on_the_device_is_reached(arch: str) -> None:
         assert [kernel.stage for kernel in kernels.in_order()] == [TABLES, *STAGES, SLACK]
         reached |= {kernel.name for kernel in (kernels.meta, kernels.slack) if kernel is not None}
     assert reached == {entry.name for entry in registry.kernels if entry.stage in (TABLES, SLACK)}
+
+
+@pytest.mark.parametrize("arch", [target.name for target in TARGETS])
+def test_every_kernel_of_raw_gates_and_steps_is_reached(arch: str) -> None:
+    registry = registry_of(arch)
+    reached = set()
+    for gate, step, offsets in product((None, *RAW), (None, *RAW), (None, torch.int32)):
+        raw = replace(shape(), raw_gate=gate, raw_step=step, offsets=offsets)
+        kernels, gradients = select(registry, raw), select_gate_gradients(registry, raw)
+        stages = [kernel.stage for kernel in kernels.in_order() if kernel.stage not in (TABLES, SLACK)]
+        if gradients is None:
+            assert (gate, step, stages) == (None, None, list(STAGES))
+            continue
+        assert stages == [GATES, *STAGES]
+        assert (gradients.sums is None) == (gate is None)
+        assert (gradients.slack_a is None) == (gate is None or offsets is None)
+        assert (gradients.slack_b is None) == (step is None or offsets is None)
+        of_call = (kernels.gates, gradients.grads, gradients.sums, gradients.slack_a, gradients.slack_b)
+        reached |= {kernel.name for kernel in of_call if kernel is not None}
+    dispatched = (GATES, *GATE_GRADIENTS, SLACK_GATES)
+    assert reached == {entry.name for entry in registry.kernels if entry.stage in dispatched}
 
 
 @pytest.mark.parametrize("arch", [target.name for target in TARGETS])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,6 +86,45 @@ def test_the_workspace_is_one_piece_of_the_size_that_a_caller_can_ask(recorder: 
 def as_tensor(value: Any) -> torch.Tensor:
     assert isinstance(value, torch.Tensor)
     return value
+
+
+RAW = replace(VIEWS, raw_gates=torch.bfloat16, raw_steps=torch.float16, negative=True)
+
+
+def test_gates_of_raw_ones_go_to_prep_through_the_workspace(recorder: Recorder) -> None:
+    given = arguments(RAW)
+    chunk_gated_delta_rule(**given)
+    assert [kernel.stage for kernel, _ in recorder.launched] == ["gates", "prep", "wy", "fwd_h", "fwd_o"]
+    assert recorder.launched[0][0].name == "gates__c64_bf16_f16__base"
+    for name, source in (("a", "g"), ("b", "beta"), ("A_log", "A_log"), ("dt_bias", "dt_bias")):
+        assert recorder.tensor("gates", name).data_ptr() == given[source].data_ptr(), name
+    for name in ("gate", "step"):
+        made, read = recorder.tensor("gates", f"made_{name}"), recorder.tensor("prep", name)
+        assert made.data_ptr() == read.data_ptr() and made.dtype is read.dtype is torch.float32, name
+    assert recorder.launched[0][1]["largest_step"] == 2.0
+    asked: dict[str, Any] = {"n_tokens": 80, "n_sequences": 2, "key_heads": 1, "value_heads": 2, "head_dim": 64}
+    raw = workspace_bytes(**asked, n_chunks=3, use_gate_in_kernel=True, use_beta_sigmoid_in_kernel=True)
+    assert recorder.tensor("prep", "G").untyped_storage().nbytes() == raw
+    assert raw == workspace_bytes(**asked, n_chunks=3) + 2 * 768  # 80 * 2 * 4 bytes, up to a multiple of 256
+
+
+@pytest.mark.parametrize(
+    ("case", "made", "kept"),
+    [
+        (replace(RAW, raw_steps=None, negative=False), "gate", ("step", "beta")),
+        (replace(RAW, raw_gates=None), "step", ("gate", "g")),
+    ],
+)
+def test_what_is_not_raw_is_read_where_it_lies(
+    case: OpCase, made: str, kept: tuple[str, str], recorder: Recorder
+) -> None:
+    given = arguments(case)
+    chunk_gated_delta_rule(**given)
+    values = recorder.launched[0][1]
+    name, source = kept
+    assert values[f"made_{name}"] is None and values[{"step": "b", "gate": "a"}[name]] is None
+    assert recorder.tensor("prep", name).data_ptr() == given[source].data_ptr()
+    assert recorder.tensor("gates", f"made_{made}").data_ptr() == recorder.tensor("prep", made).data_ptr()
 
 
 def test_the_workspace_counts_every_intermediate() -> None:

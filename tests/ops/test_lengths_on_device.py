@@ -23,7 +23,7 @@ from loomgen.registry import KernelEntry
 from loomgen.verify import OpCase
 from tests.ops.call import offsets
 from tests.ops.emulating_driver import EmulatingDriver
-from tests.ops.test_device import SMALL, arguments, changed, device, driver, emulated, n_plans, same
+from tests.ops.test_device import RAW, SMALL, arguments, changed, device, driver, emulated, n_plans, same
 from tests.runtime.fake_driver import FakeDriver, Launch
 
 __all__ = ["driver"]
@@ -57,6 +57,8 @@ CALLS = {
     "f16, beta in bf16, no gate": on_device(
         replace(SMALL, dtype=torch.float16, step=torch.bfloat16, gates="none", slack=2)
     ),
+    "raw gates and steps, slack": on_device(replace(RAW, lengths=(3, 64), slack=70)),
+    "raw steps, views": on_device(replace(RAW, raw_gates=None, views=True, slack=2)),
     "no states": on_device(output_final_state=False, initial_state=None),
     "offsets with a stride": on_device(cu_seqlens=torch.stack([offsets(0, 3, 8)] * 2, dim=1)[:, 0]),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,10 +21,15 @@ OPERATOR: Any = torch.ops.loomgen.gdn_forward.default
 BF16, F32 = torch.bfloat16, torch.float32
 
 
-def operands(output_final_state: bool = True) -> tuple[Any, ...]:
-    x = op_inputs(OpCase(name="small", lengths=(3, 5), heads=(1, 2), head_dim=64), 0)
+SMALL = OpCase(name="small", lengths=(3, 5), heads=(1, 2), head_dim=64)
+RAW = replace(SMALL, raw_gates=BF16, raw_steps=BF16, negative=True)
+
+
+def operands(output_final_state: bool = True, case: OpCase = SMALL) -> tuple[Any, ...]:
+    x = op_inputs(case, 0)
     states = (x.initial_state, output_final_state, True, False)
-    return x.q, x.k, x.v, x.g, x.beta, None, *states, x.cu_seqlens, None, None, False
+    raw = (x.A_log, x.dt_bias, case.raw_steps is not None, case.negative)
+    return x.q, x.k, x.v, x.g, x.beta, None, *states, x.cu_seqlens, None, None, *raw, False
 
 
 def test_its_operands_are_the_arguments_in_order() -> None:
@@ -31,14 +37,15 @@ def test_its_operands_are_the_arguments_in_order() -> None:
     assert names == [*Arguments._fields, "checked"]
 
 
-@pytest.mark.parametrize("output_final_state", [True, False])
-def test_it_is_what_torch_wants_of_an_operator(output_final_state: bool) -> None:
-    checks = torch.library.opcheck(OPERATOR, operands(output_final_state))
+@pytest.mark.parametrize(("output_final_state", "case"), [(True, SMALL), (False, SMALL), (True, RAW)])
+def test_it_is_what_torch_wants_of_an_operator(output_final_state: bool, case: OpCase) -> None:
+    checks = torch.library.opcheck(OPERATOR, operands(output_final_state, case))
     assert set(checks.values()) == {"SUCCESS"}
 
 
-def test_compiled_it_gives_the_same_bits() -> None:
-    given = operands()
+@pytest.mark.parametrize("case", [SMALL, RAW])
+def test_compiled_it_gives_the_same_bits(case: OpCase) -> None:
+    given = operands(case=case)
     compiled = torch.compile(lambda *x: OPERATOR(*x), fullgraph=True, backend="aot_eager")
     for result, expected in zip(compiled(*given), OPERATOR(*given), strict=True):
         assert torch.equal(result, expected)

@@ -15,7 +15,7 @@ from loomgen.registry import ArgumentEntry, BoxEntry, KernelEntry, StrideSource
 from loomgen.runtime.bind import Value
 
 SIZES = {"NB": 2, "NS": 2, "NR": 3, "R": 7, "T": 5, "N": 2, "NC": 3, "H": 2, "HV": 4, "SLOTS": 6, "QKV": 256}
-SCALARS: dict[str, Value] = {"scale": 0.25, "eps": 1e-6, "normalise": True, "silu": False}
+SCALARS: dict[str, Value] = {"scale": 0.25, "eps": 1e-6, "normalise": True, "silu": False, "largest_step": 2.0}
 
 _DTYPES = {
     "f32": torch.float32,

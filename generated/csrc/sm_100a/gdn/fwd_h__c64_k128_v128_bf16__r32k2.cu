@@ -238,6 +238,7 @@ fwd_h__c64_k128_v128_bf16__r32k2(
             }
         }
         cp_async_commit();
+        // x_mm[e,i] += the other part
         const int partner = (1 - part) * 2 + slab;
         LOOM_UNROLL
         for (int tile = 0; tile < 8; ++tile) {
@@ -247,22 +248,14 @@ fwd_h__c64_k128_v128_bf16__r32k2(
             x_mm[tile][2] += other.z;
             x_mm[tile][3] += other.w;
         }
-
-        /// h[c,hv,vb[e],d] = Sb[e,d]
-        LOOM_UNROLL
-        for (int step = 0; step < 4; ++step) {
-            stmatrix_x4(Sb_out.at(16 * slab + lane_row, K / 2 * part + 16 * step + lane_col), Sb[step]);
-        }
-
-        /// vn[e,j] = TX(x[e,i]) @ Ac[j,i]
         // vc_ei[e,i] = vc[i,e]
         uint32_t vc_ei[4][4];
         LOOM_UNROLL
         for (int step = 0; step < 4; ++step) {
             ldmatrix_x4_trans(vc_ei[step], vc.at(16 * step + pair_row, 16 * slab + pair_col));
         }
-        // vn_lhs[e,i] = bf16(s[i]*(f32(vc_ei[e,i]) - exp2(g[i])*x_mm[e,i]))
-        uint32_t vn_lhs[4][4];
+        // x[e,i] = s[i]*(f32(vc_ei[e,i]) - exp2(g[i])*x_mm[e,i])
+        float x[8][4];
         LOOM_UNROLL
         for (int tile = 0; tile < 8; ++tile) {
             const int i = 8 * tile + col;
@@ -271,9 +264,27 @@ fwd_h__c64_k128_v128_bf16__r32k2(
             const float exp2_g_i[2] = {exp2_approx(g_i.x), exp2_approx(g_i.y)};
             LOOM_UNROLL
             for (int half = 0; half < 2; ++half) {
-                vn_lhs[tile / 2][2 * (tile % 2) + half] = pack_bf16(
-                    s_i.x * (lo_bf16(vc_ei[tile / 2][2 * (tile % 2) + half]) - exp2_g_i[0] * x_mm[tile][2 * half]),
-                    s_i.y * (hi_bf16(vc_ei[tile / 2][2 * (tile % 2) + half]) - exp2_g_i[1] * x_mm[tile][2 * half + 1]));
+                x[tile][2 * half] = s_i.x
+                    * (lo_bf16(vc_ei[tile / 2][2 * (tile % 2) + half]) - exp2_g_i[0] * x_mm[tile][2 * half]);
+                x[tile][2 * half + 1] = s_i.y
+                    * (hi_bf16(vc_ei[tile / 2][2 * (tile % 2) + half]) - exp2_g_i[1] * x_mm[tile][2 * half + 1]);
+            }
+        }
+
+        /// h[c,hv,vb[e],d] = Sb[e,d]
+        LOOM_UNROLL
+        for (int step = 0; step < 4; ++step) {
+            stmatrix_x4(Sb_out.at(16 * slab + lane_row, K / 2 * part + 16 * step + lane_col), Sb[step]);
+        }
+
+        /// vn[e,j] = TX(x[e,i]) @ Ac[j,i]
+        // vn_lhs[e,i] = bf16(x[e,i])
+        uint32_t vn_lhs[4][4];
+        LOOM_UNROLL
+        for (int tile = 0; tile < 8; ++tile) {
+            LOOM_UNROLL
+            for (int half = 0; half < 2; ++half) {
+                vn_lhs[tile / 2][2 * (tile % 2) + half] = pack_bf16(x[tile][2 * half], x[tile][2 * half + 1]);
             }
         }
         // vn[e,j] = vn_lhs[e,i] @ Ac[j,i]
