@@ -104,18 +104,6 @@ def check_scale(scale: float | None) -> None:
         raise ValueError(f"scale: {scale}, expected a finite number")
 
 
-def check_no_gradients(tensors: Mapping[str, Tensor]) -> None:
-    """Raises NotImplementedError where autograd would want a gradient of one of ``tensors``, by name."""
-    if not torch.is_grad_enabled():
-        return
-    wanted = [name for name, x in tensors.items() if x.requires_grad]
-    if wanted:
-        raise NotImplementedError(
-            f"{', '.join(wanted)}: requires grad, and only the forward is supported: "
-            "call it under torch.no_grad() or pass detached tensors"
-        )
-
-
 def check_inputs(arguments: Arguments) -> None:
     """Dtypes and shapes of q, k, v, g and beta: [B, T, heads, dim] and [B, T, HV]."""
     _check_dtypes(arguments)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loomgen.ops.arguments import Arguments, check_gates, check_inputs, check_no_gradients, check_state, check_types
+from loomgen.ops.arguments import Arguments, check_gates, check_inputs, check_state, check_types
 from loomgen.ops.library import check_backend
 from loomgen.ops.sequences import sequence_lengths
 
@@ -19,5 +19,4 @@ def checked_lengths(arguments: Arguments, backend: str | None, checked: bool) ->
     check_state(arguments, len(lengths))
     if checked and arguments.A_log is None:
         check_gates(arguments.g, sum(lengths))
-    check_no_gradients(arguments.tensors())
     return lengths

@@ -5,11 +5,14 @@ from __future__ import annotations
 from torch import Tensor
 
 from loomgen.ops.arguments import Arguments, check_flags
+from loomgen.ops.autograd import Runner, differentiable, wants_gradients
+from loomgen.ops.backward import backward
 from loomgen.ops.checks import checked_lengths
 from loomgen.ops.dispatch import ACTIVATIONS, CHUNK
 from loomgen.ops.forward import forward
 from loomgen.ops.library import library_of, runs_on_gpu
 from loomgen.ops.torch_op import gdn_forward
+from loomgen.ops.workspace import SAVES, Save
 
 
 def chunk_gated_delta_rule(
@@ -34,10 +37,11 @@ def chunk_gated_delta_rule(
     A_log: Tensor | None = None,
     dt_bias: Tensor | None = None,
     chunk_size: int = CHUNK,
+    save: Save = "minimal",
     backend: str | None = None,
     checked: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Per value head and token: S <- exp(g) S; S <- S + beta (v - S k) k^T; o = scale S q. Forward only.
+    """Per value head and token: S <- exp(g) S; S <- S + beta (v - S k) k^T; o = scale S q.
 
     ``q``, ``k`` [B, T, H, K] and ``v`` [B, T, HV, V], bf16 or f16, HV a multiple of H, K = V = 64 or 128; ``g``
     [B, T, HV] fp32, the natural logarithm of the decay, None for no decay; ``beta`` [B, T, HV] fp32 or bf16.
@@ -51,6 +55,10 @@ def chunk_gated_delta_rule(
     ``use_gate_in_kernel``: ``g``, fp32, bf16 or f16, is raw, and the gate is -exp(``A_log``) softplus(g + ``dt_bias``),
     both [HV], ``dt_bias`` zeros by default. ``use_beta_sigmoid_in_kernel``: ``beta``, in the same dtypes, is raw, and
     the step its sigmoid, twice that with ``allow_neg_eigval``.
+
+    Differentiable in ``q``, ``k``, ``v``, ``g``, ``beta``, ``initial_state``, ``A_log`` and ``dt_bias``. ``save``
+    decides what stays in memory from the forward to the backward (see ``training_bytes``): ``minimal`` runs the state
+    scan once more in the backward, ``states`` keeps its results.
 
     ``backend``: ``cuda`` for tensors on a GPU; ``emulate``, or ``emulate:<arch>`` for the kernels of one target, for
     those on the CPU; None chooses by device. On a GPU lengths are taken from ``cu_seqlens_cpu``; without it the GPU
@@ -66,7 +74,7 @@ def chunk_gated_delta_rule(
         use_beta_sigmoid_in_kernel=use_beta_sigmoid_in_kernel, allow_neg_eigval=allow_neg_eigval,
         state_v_first=state_v_first, use_gate_in_kernel=use_gate_in_kernel, checked=checked,
     )  # fmt: skip
-    _refuse_options(cp_context, chunk_size)
+    _refuse_options(cp_context, chunk_size, save)
     A_log, dt_bias = _gate_parameters(use_gate_in_kernel, A_log, dt_bias)
     arguments = Arguments(
         q, k, v, g, beta, scale, initial_state, output_final_state, normalise=use_qk_l2norm_in_kernel,
@@ -74,14 +82,23 @@ def chunk_gated_delta_rule(
         A_log=A_log, dt_bias=dt_bias, sigmoid_of_beta=use_beta_sigmoid_in_kernel, allow_neg_eigval=allow_neg_eigval,
     )  # fmt: skip
     if isinstance(q, Tensor) and runs_on_gpu(backend, q.device):
-        return gdn_forward(arguments, checked)
-    return forward(arguments, checked_lengths(arguments, backend, checked), library_of(backend))
+        return gdn_forward(arguments, checked, save)
+    lengths, library = checked_lengths(arguments, backend, checked), library_of(backend)
+    if not wants_gradients(arguments):
+        return forward(arguments, lengths, library)[:2]
+    runner = Runner(
+        forward=lambda call, save: forward(call, lengths, library, save=save),
+        backward=lambda call: backward(call, library),
+    )
+    return differentiable(runner, arguments, save)
 
 
-def _refuse_options(cp_context: object | None, chunk_size: int) -> None:
+def _refuse_options(cp_context: object | None, chunk_size: int, save: str) -> None:
     """No option is ignored: what has no kernel yet is refused."""
     if chunk_size != CHUNK:
         raise ValueError(f"chunk_size: {chunk_size}, expected {CHUNK}")
+    if save not in SAVES:
+        raise ValueError(f"save: {save!r}, expected {' or '.join(SAVES)}")
     if cp_context is not None:
         raise NotImplementedError("cp_context: context parallelism is not supported yet: pass whole sequences and None")
 

@@ -6,7 +6,7 @@ made is part of the plan's key, so a call that finds a plan has passed those che
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from loomgen.ops.arguments import Arguments, check_inputs, check_state, check_types
 from loomgen.ops.batch import Batch, bounded_batch, known_batch
 from loomgen.ops.dispatch import select
+from loomgen.ops.forward import Forward, saved_bytes
 from loomgen.ops.packed import (
     call_shape,
     call_sizes,
@@ -26,7 +27,7 @@ from loomgen.ops.packed import (
     vector_offset,
 )
 from loomgen.ops.sequences import check_vector, lengths_on_host, sequences_on_device
-from loomgen.ops.workspace import Workspace, plan_workspace
+from loomgen.ops.workspace import Save, Workspace, plan_forward
 from loomgen.runtime.bind import Value
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
@@ -35,16 +36,18 @@ from loomgen.runtime.launch import LaunchPlan, prepare_plan, refuse_recording
 from loomgen.runtime.plans import PlanCache
 from loomgen.runtime.resident import ResidentTables, upload
 
-_PLANS = 256
+PLANS = 256
 """Kept for each device: a few kilobytes of host memory, and the window tables on the GPU."""
 
 _INPUTS = ("q", "k", "v", "gate", "step", "h0")
 _CALLERS = (*_INPUTS, "o", "ht", "offsets", "A_log", "dt_bias")
-"""The caller's tensors by their names in the specs, as a plan numbers them; the workspace is next."""
+"""The caller's tensors by their names in the specs, as a plan numbers them; the workspace is next, then what is saved.
+"""
 
 _ZERO = "zero"
 
-_META = torch.device("meta")
+META = torch.device("meta")
+"""Where tensors have shapes and no memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,7 @@ class ForwardPlan:
     copied: tuple[int, ...]
     no_decay: Tensor
     workspace_bytes: int
+    saved_bytes: int | None
     state_shape: tuple[int, ...] | None
     n_used: int
     n_tokens: int
@@ -66,8 +70,8 @@ class ForwardPlan:
     def captured(self) -> bool:
         return self.launches.captured
 
-    def run(self, call: Arguments) -> tuple[Tensor, Tensor | None]:
-        """Launches on the current stream. Allocates ``o``, the final state, the workspace and ``copied`` inputs."""
+    def run(self, call: Arguments) -> Forward:
+        """Launches on the current stream. Allocates the results, the workspace and ``copied`` inputs."""
         v, device = call.v, call.q.device
         o = v.new_empty(v.shape)
         if self.n_used < self.n_tokens:
@@ -75,16 +79,18 @@ class ForwardPlan:
         shape = self.state_shape
         final = None if shape is None else torch.empty(shape, dtype=torch.float32, device=device)
         workspace = torch.empty(self.workspace_bytes, dtype=torch.uint8, device=device)
+        n_saved = self.saved_bytes
+        saved = None if n_saved is None else torch.empty(n_saved, dtype=torch.uint8, device=device)
         gate = self.no_decay if call.g is None else call.g
         tensors = [
             call.q, call.k, v, gate, call.beta, call.initial_state, o, final, call.cu_seqlens,
-            call.A_log, call.dt_bias, workspace,
+            call.A_log, call.dt_bias, workspace, saved,
         ]  # fmt: skip
         for i in self.copied:
             tensors[i] = _copy(i, tensors[i])
         starts = [0 if x is None else x.data_ptr() for x in tensors]
         self.launches.run([starts[i] + offset for i, offset in self.places])
-        return o, final
+        return Forward(o, final, saved)
 
 
 def _copy(i: int, x: Tensor | None) -> Tensor:
@@ -95,53 +101,60 @@ def _copy(i: int, x: Tensor | None) -> Tensor:
 class DeviceForward:
     """The forward on one GPU. Threads may share it."""
 
-    def __init__(self, kernels: DeviceKernels, capacity: int = _PLANS) -> None:
+    def __init__(self, kernels: DeviceKernels, capacity: int = PLANS) -> None:
         self._kernels = kernels
         self._plans: PlanCache[ForwardPlan] = PlanCache(capacity)
 
-    def run(self, call: Arguments) -> tuple[Tensor, Tensor | None]:
-        """``o`` and, on request, the final state; gradients are not asked for.
+    def run(self, call: Arguments, save: Save | None = None, *, is_roomy: bool = False) -> Forward:
+        """``o`` and, on request, the final state, and with ``save`` what a backward starts from, which has the size
+        that any lengths may need if it ``is_roomy``.
 
         The lengths are what the host knows: ``cu_seqlens_cpu``, or B times T without ``cu_seqlens``. Where only the GPU
         knows them it makes the window tables, and a plan holds for any lengths. Nothing waits for the GPU. Raises
         TypeError and ValueError, and LoomgenError where a CUDA graph is recorded for which a new plan would be needed.
         """
-        offsets = _host_offsets(call)
-        plan = self._plans.get(() if offsets is None else offsets, _key(call), lambda: self._plan(call, offsets))
+        offsets = host_offsets(call.cu_seqlens, call.cu_seqlens_cpu)
+        key = (save, is_roomy, _key(call))
+        lengths = () if offsets is None else offsets
+        plan = self._plans.get(lengths, key, lambda: self._plan(call, offsets, save, is_roomy))
         return plan.run(call)
 
-    def _plan(self, call: Arguments, offsets: Tensor | None) -> ForwardPlan:
+    def _plan(self, call: Arguments, offsets: Tensor | None, save: Save | None, is_roomy: bool) -> ForwardPlan:
         check_types(call)
         check_inputs(call)
         on_device = call.cu_seqlens is not None and offsets is None
         batch = _bounded(call) if on_device else known_batch(lengths_on_host(call, offsets))
         check_state(call, batch.n_sequences)
         refuse_recording(self._kernels)
-        kernels = select(self._kernels.registry, call_shape(call, batch.n_sequences, on_device=on_device))
+        shape = call_shape(call, batch.n_sequences, on_device=on_device, keeps_lengths=save is not None)
+        kernels = select(self._kernels.registry, shape)
         sizes = call_sizes(call, batch.n_sequences, batch.n_chunks)
-        workspace = plan_workspace(kernels, sizes)
+        memory = plan_forward(kernels, sizes, save)
         tables = upload({**batch.tables, _ZERO: torch.zeros(1, dtype=torch.int32)}, call.q.device)
         no_decay = _zero(tables)
         inputs = packed_inputs(call, no_decay)
-        shape = state_shape(call, batch.n_sequences)
-        given = {**sizes, **inputs, **_outputs(call, shape), **workspace.allocate(_META)}
+        of_state = state_shape(call, batch.n_sequences)
+        parts = (memory.scratch, memory.saved)
+        given = {**sizes, **inputs, **_outputs(call, of_state)}
+        for part in parts:
+            given |= part.allocate(META)
         launches = prepare_plan(self._kernels, kernels.in_order(), given, tables)
         return ForwardPlan(
             launches=launches,
-            places=_places(launches.names, workspace),
+            places=_places(launches.names, parts),
             copied=_copied(call, inputs),
             no_decay=no_decay,
-            workspace_bytes=workspace.n_bytes,
-            state_shape=shape,
+            workspace_bytes=memory.scratch.n_bytes,
+            saved_bytes=saved_bytes(kernels, call, batch, save, is_roomy=is_roomy),
+            state_shape=of_state,
             n_used=batch.n_used,
             n_tokens=sizes["T"],
         )
 
 
-def _host_offsets(call: Arguments) -> Tensor | None:
+def host_offsets(cu_seqlens: Tensor | None, host: Tensor | None) -> Tensor | None:
     """``cu_seqlens`` as the host knows it."""
-    host = call.cu_seqlens_cpu
-    if call.cu_seqlens is None or host is None:
+    if cu_seqlens is None or host is None:
         return None
     check_vector("cu_seqlens_cpu", host)
     if not host.is_cpu:
@@ -156,8 +169,8 @@ def _bounded(call: Arguments) -> Batch:
 
 def _outputs(call: Arguments, final_state: tuple[int, ...] | None) -> dict[str, Value]:
     """The results by name, without memory."""
-    o = torch.empty(call.v.shape, dtype=call.v.dtype, device=_META).flatten(0, 1)
-    state = None if final_state is None else torch.empty(final_state, device=_META)
+    o = torch.empty(call.v.shape, dtype=call.v.dtype, device=META).flatten(0, 1)
+    state = None if final_state is None else torch.empty(final_state, device=META)
     return {"o": o, "tail": o, "ht": None if state is None else values_first(state, call.state_v_first)}
 
 
@@ -165,23 +178,23 @@ def _key(call: Arguments) -> Hashable:
     """All that decides a plan beside the lengths: a call with the same key differs in addresses and contents alone."""
     q, k, v = call.q, call.k, call.v
     return (
-        _layout(q),
-        _layout(k),
-        _layout(v),
-        _layout(call.g),
-        _layout(call.beta),
-        _layout(call.initial_state),
-        _layout(call.cu_seqlens),
-        _layout(call.chunk_indices),
+        layout_of(q),
+        layout_of(k),
+        layout_of(v),
+        layout_of(call.g),
+        layout_of(call.beta),
+        layout_of(call.initial_state),
+        layout_of(call.cu_seqlens),
+        layout_of(call.chunk_indices),
         call.cu_seqlens_cpu is None,
         (vector_offset(q), vector_offset(k), vector_offset(v)),
         (call.scale, call.output_final_state, call.normalise, call.state_v_first),
-        (_layout(call.A_log), _layout(call.dt_bias)),
+        (layout_of(call.A_log), layout_of(call.dt_bias)),
         (call.sigmoid_of_beta, call.allow_neg_eigval),
     )
 
 
-def _layout(x: Tensor | None) -> Hashable:
+def layout_of(x: Tensor | None) -> Hashable:
     return None if x is None else (x.dtype, x.get_device(), x.shape, x.stride())
 
 
@@ -190,12 +203,16 @@ def _zero(tables: ResidentTables) -> Tensor:
     return tables.tensors[_ZERO][0].view(torch.float32)
 
 
-def _places(names: tuple[str, ...], workspace: Workspace) -> tuple[tuple[int, int], ...]:
+def _places(names: tuple[str, ...], parts: Sequence[Workspace]) -> tuple[tuple[int, int], ...]:
     callers = {name: (i, 0) for i, name in enumerate(_CALLERS)}
     callers |= {"tail": callers["o"], "a": callers["gate"], "b": callers["step"]}
-    intermediates = {name: (len(_CALLERS), place.offset) for name, place in workspace.places.items()}
-    known = {**callers, **intermediates}
+    known = callers | places_in(parts, len(_CALLERS))
     return tuple(known[name] for name in names)
+
+
+def places_in(parts: Sequence[Workspace], first: int) -> dict[str, tuple[int, int]]:
+    """For each tensor of ``parts``, which are numbered from ``first`` on, its part's number and its first byte."""
+    return {name: (first + i, place.offset) for i, part in enumerate(parts) for name, place in part.places.items()}
 
 
 def _copied(call: Arguments, inputs: dict[str, Value]) -> tuple[int, ...]:
@@ -211,4 +228,10 @@ def _copied(call: Arguments, inputs: dict[str, Value]) -> tuple[int, ...]:
 @cache
 def device_forward(device: int) -> DeviceForward:
     """The forward on ``cuda:<device>`` that a process shares; raises DriverError and UnsupportedDevice."""
-    return DeviceForward(DeviceKernels(device, CudaDriver(), CubinStore()))
+    return DeviceForward(device_kernels(device))
+
+
+@cache
+def device_kernels(device: int) -> DeviceKernels:
+    """The kernels on ``cuda:<device>`` that a process shares; raises DriverError and UnsupportedDevice."""
+    return DeviceKernels(device, CudaDriver(), CubinStore())

@@ -22,12 +22,6 @@ GATES = "gates"
 MADE_NAMES = {"gate": "made_gate", "step": "made_step"}
 """What `prep` reads, and the tensors of ``gates`` that take the place of the caller's."""
 
-GATE_GRADIENTS = ("gate_grads", "gate_sums")
-"""After a backward, where they do: their gradients, and those of A_log and dt_bias from their chunks' parts."""
-
-SLACK_GATES = "slack_gates"
-"""Where only the GPU knows the lengths: zeros in those gradients for the tokens of no sequence."""
-
 TABLES, SLACK = "meta", "slack"
 """Where only the GPU knows the lengths: before the forward, its window tables from the sequences' offsets; after it,
 zeros for the tokens of no sequence."""
@@ -39,6 +33,9 @@ TABLE_NAMES = {
     "chunk_len": "lengths",
 }
 """The window tables, and the tensors of ``meta`` that are them."""
+
+KEPT_LENGTHS = ("q_rstd", "k_rstd")
+"""What ``prep`` leaves of rows that it normalises, for a backward."""
 
 RECOMPUTE = "wy_recompute"
 """The WY representation, u and w, from the inverse that a forward leaves: no part of a forward."""
@@ -58,7 +55,13 @@ ScanVariant = Literal["r32k2", "r32k1", "r64k1"]
 """r<rows>k<parts>: the rows of the state that a block owns, and the groups of warps that its keys are split over."""
 SCAN_VARIANTS: tuple[ScanVariant, ...] = get_args(ScanVariant)
 
-_NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.int32: "i32", torch.int64: "i64"}
+DTYPE_NAMES = {
+    torch.bfloat16: "bf16",
+    torch.float16: "f16",
+    torch.float32: "f32",
+    torch.int32: "i32",
+    torch.int64: "i64",
+}
 
 MULTIPROCESSORS = 132
 """Of the GPU that the choice of the scan is made for. Decides speed, never bits."""
@@ -71,7 +74,8 @@ _IDLE_SHARE = 0.4
 class CallShape:
     """What decides which kernels run. ``activation`` is the dtype of q, k and v, ``step`` that of beta as `prep` reads
     it, ``offsets`` that of ``cu_seqlens`` where only the GPU knows what it holds, else None; ``raw_gate`` and
-    ``raw_step`` those of g and beta where they come in raw, else None.
+    ``raw_step`` those of g and beta where they come in raw, else None. ``keeps_lengths``: a backward will ask for
+    those of q and k.
     """
 
     n_sequences: int
@@ -82,6 +86,7 @@ class CallShape:
     offsets: torch.dtype | None = None
     raw_gate: torch.dtype | None = None
     raw_step: torch.dtype | None = None
+    keeps_lengths: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,20 +107,6 @@ class ForwardKernels:
     def in_order(self) -> tuple[KernelEntry, ...]:
         stages = (self.meta, self.gates, self.prep, self.wy, self.fwd_h, self.fwd_o, self.slack)
         return tuple(stage for stage in stages if stage is not None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateGradientKernels:
-    """The kernels that end the backward of a call whose gates or steps come in raw.
-
-    ``sums`` only for raw gates; ``slack_a`` and ``slack_b``, for the gradients of raw gates and steps, only where it is
-    the GPU that knows the lengths.
-    """
-
-    grads: KernelEntry
-    sums: KernelEntry | None
-    slack_a: KernelEntry | None
-    slack_b: KernelEntry | None
 
 
 def scan_variant(shape: CallShape, multiprocessors: int = MULTIPROCESSORS) -> ScanVariant:
@@ -162,61 +153,44 @@ def select(registry: Registry, shape: CallShape, variant: ScanVariant | None = N
     Raises LoomgenError where the registry lacks one.
     """
     dims = {"C": CHUNK, "K": shape.head_dim, "V": shape.head_dim}
-    activation, step = _NAMES[shape.activation], _NAMES[shape.step]
-    offsets = None if shape.offsets is None else _NAMES[shape.offsets]
+    activation, step = DTYPE_NAMES[shape.activation], DTYPE_NAMES[shape.step]
+    offsets = None if shape.offsets is None else DTYPE_NAMES[shape.offsets]
     return ForwardKernels(
-        meta=None if offsets is None else _find(registry, TABLES, dims, {"offsets": offsets}),
+        meta=None if offsets is None else find_kernel(registry, TABLES, dims, {"offsets": offsets}),
         gates=_select_gates(registry, shape),
-        prep=_find(registry, "prep", dims, {"q": activation, "step": step}),
-        wy=_find(registry, "wy", dims, {"A": activation}),
-        fwd_h=_find(registry, "fwd_h", dims, {"v": activation}, variant or scan_variant(shape)),
-        fwd_o=_find(registry, "fwd_o", dims, {"o": activation}),
-        slack=None if offsets is None else _find(registry, SLACK, dims, {"tail": activation}),
-        left_out=frozenset(
-            MADE_NAMES[name] for name, raw in (("gate", shape.raw_gate), ("step", shape.raw_step)) if raw is None
-        ),
+        prep=find_kernel(registry, "prep", dims, {"q": activation, "step": step}),
+        wy=find_kernel(registry, "wy", dims, {"A": activation}),
+        fwd_h=find_kernel(registry, "fwd_h", dims, {"v": activation}, variant or scan_variant(shape)),
+        fwd_o=find_kernel(registry, "fwd_o", dims, {"o": activation}),
+        slack=None if offsets is None else find_kernel(registry, SLACK, dims, {"tail": activation}),
+        left_out=_left_out(shape),
     )
+
+
+def _left_out(shape: CallShape) -> frozenset[str]:
+    made = {MADE_NAMES[name] for name, raw in (("gate", shape.raw_gate), ("step", shape.raw_step)) if raw is None}
+    return frozenset(made if shape.keeps_lengths else made.union(KEPT_LENGTHS))
 
 
 def _select_gates(registry: Registry, shape: CallShape) -> KernelEntry | None:
     if shape.raw_gate is None and shape.raw_step is None:
         return None
-    return _find(registry, GATES, {"C": CHUNK}, _raw_dtypes(shape))
+    return find_kernel(registry, GATES, {"C": CHUNK}, raw_dtypes(shape))
 
 
-def _raw_dtypes(shape: CallShape) -> dict[str, str]:
+def raw_dtypes(shape: CallShape) -> dict[str, str]:
     """Those of a and b; of one that is left out the dtype does not matter."""
-    a, b = (_NAMES[dtype or torch.float32] for dtype in (shape.raw_gate, shape.raw_step))
+    a, b = (DTYPE_NAMES[dtype or torch.float32] for dtype in (shape.raw_gate, shape.raw_step))
     return {"a": a, "b": b}
-
-
-def select_gate_gradients(registry: Registry, shape: CallShape) -> GateGradientKernels | None:
-    """The kernels for calls of ``shape``; None where neither gates nor steps are raw."""
-    if shape.raw_gate is None and shape.raw_step is None:
-        return None
-    grads, sums = GATE_GRADIENTS
-    a, b = (_slack_gates(registry, shape, raw) for raw in (shape.raw_gate, shape.raw_step))
-    return GateGradientKernels(
-        grads=_find(registry, grads, {"C": CHUNK}, _raw_dtypes(shape)),
-        sums=None if shape.raw_gate is None else _find(registry, sums, {"C": CHUNK}, {}),
-        slack_a=a,
-        slack_b=b,
-    )
-
-
-def _slack_gates(registry: Registry, shape: CallShape, raw: torch.dtype | None) -> KernelEntry | None:
-    if shape.offsets is None or raw is None:
-        return None
-    return _find(registry, SLACK_GATES, {"C": CHUNK}, {"gate_tail": _NAMES[raw]})
 
 
 def select_recompute(registry: Registry, shape: CallShape) -> KernelEntry:
     """The kernel that makes the u and w of a call of ``shape`` from its inverse A."""
     dims = {"C": CHUNK, "K": shape.head_dim, "V": shape.head_dim}
-    return _find(registry, RECOMPUTE, dims, {"v": _NAMES[shape.activation]})
+    return find_kernel(registry, RECOMPUTE, dims, {"v": DTYPE_NAMES[shape.activation]})
 
 
-def _find(
+def find_kernel(
     registry: Registry, stage: str, dims: Mapping[str, int], dtypes: Mapping[str, str], variant: str = "base"
 ) -> KernelEntry:
     """The kernel of a stage whose static dims are among ``dims`` and whose named arguments have ``dtypes``."""

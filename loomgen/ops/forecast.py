@@ -17,7 +17,7 @@ from loomgen.ops.dispatch import (
     select,
 )
 from loomgen.ops.packed import dims
-from loomgen.ops.workspace import plan_workspace
+from loomgen.ops.workspace import plan_forward
 from loomgen.registry.model import KernelEntry, Registry
 from loomgen.target import Target, occupancy
 
@@ -96,7 +96,7 @@ def forecast(
         n_sequences=len(lengths),
         n_chunks=batch.n_chunks,
         table_bytes=_TABLE_ENTRY_BYTES * 2 * (batch.n_chunks + len(lengths) + 1),
-        workspace_bytes=plan_workspace(kernels, sizes).n_bytes,
+        workspace_bytes=plan_forward(kernels, sizes).scratch.n_bytes,
         scans=tuple(replace(scan, chosen=scan.variant == chosen) for scan in scans),
         reason=scan_reason(shape, multiprocessors),
         launches=tuple(_launch(kernel, sizes) for kernel in kernels.in_order()),

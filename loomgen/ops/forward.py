@@ -3,40 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from loomgen.ops.arguments import Arguments
 from loomgen.ops.batch import Batch, bounded_batch, known_batch
-from loomgen.ops.dispatch import ScanVariant, select
+from loomgen.ops.dispatch import ForwardKernels, ScanVariant, select
 from loomgen.ops.library import Library
-from loomgen.ops.packed import call_shape, call_sizes, packed_inputs, state_shape, values_first
+from loomgen.ops.packed import call_shape, call_sizes, most_chunks_of, packed_inputs, state_shape, values_first
 from loomgen.ops.sequences import sequences_on_device
-from loomgen.ops.workspace import plan_workspace
+from loomgen.ops.workspace import Save, plan_forward
 from loomgen.runtime.bind import Value
 
 
-def forward(
-    arguments: Arguments, lengths: Sequence[int] | None, library: Library, *, variant: ScanVariant | None = None
-) -> tuple[Tensor, Tensor | None]:
-    """``o`` [B, T, HV, V] and, on request, the final state, of arguments whose sequences have ``lengths``; None leaves
-    it to kernels to read them off ``cu_seqlens``.
+class Forward(NamedTuple):
+    """``o`` [B, T, HV, V]; the final state and what a backward starts from, bytes of uint8, where asked for."""
 
-    ``variant`` overrides the choice of the state scan. Nothing is checked here.
+    o: Tensor
+    final: Tensor | None
+    saved: Tensor | None
+
+
+def forward(
+    arguments: Arguments,
+    lengths: Sequence[int] | None,
+    library: Library,
+    *,
+    save: Save | None = None,
+    is_roomy: bool = False,
+    variant: ScanVariant | None = None,
+) -> Forward:
+    """The results for arguments whose sequences have ``lengths``; None leaves it to kernels to read them off
+    ``cu_seqlens``.
+
+    ``is_roomy``: what is saved has the size that any lengths may need. ``variant`` overrides the choice of the state
+    scan. Nothing is checked here.
     """
     batch = _batch(arguments, lengths)
-    kernels = select(library.registry, call_shape(arguments, batch.n_sequences, on_device=lengths is None), variant)
+    shape = call_shape(arguments, batch.n_sequences, on_device=lengths is None, keeps_lengths=save is not None)
+    kernels = select(library.registry, shape, variant)
     library.prepare(kernels.in_order())
     sizes = call_sizes(arguments, batch.n_sequences, batch.n_chunks)
     device = arguments.q.device
     o = _output(arguments.v, n_slack=sizes["T"] - batch.n_used)
-    shape = state_shape(arguments, batch.n_sequences)
-    final = None if shape is None else torch.empty(shape, dtype=torch.float32, device=device)
+    of_state = state_shape(arguments, batch.n_sequences)
+    final = None if of_state is None else torch.empty(of_state, dtype=torch.float32, device=device)
+    memory = plan_forward(kernels, sizes, save)
+    n_saved = saved_bytes(kernels, arguments, batch, save, is_roomy=is_roomy)
+    saved = None if n_saved is None else torch.empty(n_saved, dtype=torch.uint8, device=device)
     given: dict[str, Value] = {
         **sizes,
         **packed_inputs(arguments, torch.zeros((), device=device)),
-        **plan_workspace(kernels, sizes).allocate(device),
+        **memory.scratch.allocate(device),
+        **({} if saved is None else memory.saved.views(saved)),
         **batch.tables,
         "o": o.flatten(0, 1),
         "tail": o.flatten(0, 1),
@@ -44,7 +65,17 @@ def forward(
     }
     for kernel in kernels.in_order():
         library.launch(kernel, given)
-    return o, final
+    return Forward(o, final, saved)
+
+
+def saved_bytes(
+    kernels: ForwardKernels, arguments: Arguments, batch: Batch, save: Save | None, *, is_roomy: bool
+) -> int | None:
+    """Bytes that a forward saves; ``is_roomy``: with the most chunks that the shapes of ``arguments`` allow."""
+    if save is None:
+        return None
+    n_chunks = most_chunks_of(arguments, batch.n_sequences) if is_roomy else batch.n_chunks
+    return plan_forward(kernels, call_sizes(arguments, batch.n_sequences, n_chunks), save).saved.n_bytes
 
 
 def _batch(arguments: Arguments, lengths: Sequence[int] | None) -> Batch:

@@ -8,18 +8,21 @@ from torch import Tensor
 from loomgen.ops.arguments import Arguments
 from loomgen.ops.dispatch import CHUNK, CallShape
 from loomgen.runtime.bind import Value
+from loomgen.runtime.tables import most_chunks
 
 _EPS = 1e-6
 """Added to a squared norm before its root."""
 
 _VECTOR_BYTES = 16
-"""Kernels read rows of q, k and v in vectors of this size."""
+"""Kernels read rows of q, k, v and do in vectors of this size."""
 
-_ROWS = ("q", "k", "v")
+_ROWS = ("q", "k", "v", "do")
 
 
-def call_shape(arguments: Arguments, n_sequences: int, *, on_device: bool = False) -> CallShape:
-    """``on_device``: only the GPU knows the lengths."""
+def call_shape(
+    arguments: Arguments, n_sequences: int, *, on_device: bool = False, keeps_lengths: bool = False
+) -> CallShape:
+    """``on_device``: only the GPU knows the lengths; ``keeps_lengths``: a backward will follow."""
     heads, head_dim = arguments.v.shape[2:]
     return CallShape(
         n_sequences=n_sequences,
@@ -30,6 +33,7 @@ def call_shape(arguments: Arguments, n_sequences: int, *, on_device: bool = Fals
         offsets=arguments.cu_seqlens.dtype if on_device and arguments.cu_seqlens is not None else None,
         raw_gate=arguments.g.dtype if arguments.A_log is not None and arguments.g is not None else None,
         raw_step=arguments.beta.dtype if arguments.sigmoid_of_beta else None,
+        keeps_lengths=keeps_lengths and arguments.normalise,
     )
 
 
@@ -43,6 +47,14 @@ def call_sizes(arguments: Arguments, n_sequences: int, n_chunks: int) -> dict[st
         key_heads=key_heads,
         value_heads=arguments.v.shape[2],
     )
+
+
+def most_chunks_of(arguments: Arguments, n_sequences: int) -> int:
+    """The most chunks that a call can have, by its shapes alone."""
+    n_batch, n_steps = arguments.q.shape[:2]
+    if arguments.cu_seqlens is None:
+        return n_batch * -(-n_steps // CHUNK)
+    return most_chunks(n_batch * n_steps, n_sequences, CHUNK)
 
 
 def dims(*, n_tokens: int, n_sequences: int, n_chunks: int, key_heads: int, value_heads: int) -> dict[str, int]:
@@ -93,7 +105,7 @@ def packed_inputs(arguments: Arguments, zero: Tensor) -> dict[str, Value]:
 def packed(name: str, x: Tensor) -> Tensor:
     """``x`` [B, T, ..] as [B*T, ..].
 
-    A copy only where batch and tokens do not lie at one stride, or rows of q, k and v are not vectors in memory.
+    A copy only where batch and tokens do not lie at one stride, or rows of q, k, v and do are not vectors in memory.
     """
     joined = x.flatten(0, 1)
     if name not in _ROWS or _has_vector_rows(joined):

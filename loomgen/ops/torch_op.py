@@ -1,6 +1,7 @@
-"""``loomgen::gdn_forward``: the forward as an operator of torch, so that torch.compile sees one opaque call.
+"""``loomgen::gdn_forward`` and ``loomgen::gdn_backward``: operators of torch, so that torch.compile sees opaque calls.
 
-Its kernel for CUDA is :mod:`~loomgen.ops.device`, that for the CPU the emulator.
+Their kernels for CUDA are :mod:`~loomgen.ops.device` and :mod:`~loomgen.ops.device_backward`, those for the CPU the
+emulator.
 """
 
 from __future__ import annotations
@@ -11,25 +12,37 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from loomgen.ops.arguments import Arguments, check_no_gradients, check_scale, check_tensors
+from loomgen.ops.arguments import Arguments, check_scale, check_tensors
+from loomgen.ops.autograd import PLACES, Runner, differentiable, gradients, remember, wants_gradients
+from loomgen.ops.backward import BackwardCall, Gradients, backward, named_gradients, new_results
 from loomgen.ops.checks import checked_lengths
 from loomgen.ops.device import device_forward
-from loomgen.ops.forward import forward
-from loomgen.ops.library import check_backend, library_of
-from loomgen.ops.packed import state_shape
+from loomgen.ops.device_backward import device_backward
+from loomgen.ops.dispatch import select
+from loomgen.ops.forward import Forward, forward
+from loomgen.ops.library import OPERATOR_ARCH, check_backend, library_of, registry_of
+from loomgen.ops.packed import call_shape, call_sizes, most_chunks_of, state_shape
+from loomgen.ops.workspace import Save, plan_forward
 
-_NAME = "gdn_forward"
-_SCHEMA = (
-    f"{_NAME}(Tensor q, Tensor k, Tensor v, Tensor? g, Tensor beta, float? scale, Tensor? initial_state, "
+_FORWARD, _BACKWARD = "gdn_forward", "gdn_backward"
+_FORWARD_SCHEMA = (
+    f"{_FORWARD}(Tensor q, Tensor k, Tensor v, Tensor? g, Tensor beta, float? scale, Tensor? initial_state, "
     "bool output_final_state, bool normalise, bool state_v_first, Tensor? cu_seqlens, Tensor? cu_seqlens_cpu, "
     "Tensor? chunk_indices, Tensor? A_log, Tensor? dt_bias, bool sigmoid_of_beta, bool allow_neg_eigval, "
-    "bool checked) -> Tensor[]"
+    "bool checked, str? save) -> Tensor[]"
 )
-"""The fields of Arguments in their order, then ``checked``. Returns ``o`` and, on request, the final state: a list,
-since a schema has no results that may be left out."""
+"""The fields of Arguments in their order, then ``checked`` and ``save``. Returns ``o`` and, on request, the final state
+and what is saved: a list, since a schema has no results that may be left out."""
+
+_BACKWARD_SCHEMA = (
+    f"{_BACKWARD}(Tensor? do, Tensor? dht, Tensor v, Tensor? g, Tensor? beta, float scale, Tensor? initial_state, "
+    "Tensor? cu_seqlens, Tensor? cu_seqlens_cpu, Tensor? A_log, Tensor? dt_bias, Tensor saved, int key_heads, "
+    "bool normalise, bool state_v_first, bool allow_neg_eigval, str save, bool of_inputs, bool of_state) -> Tensor[]"
+)
+"""The fields of BackwardCall. Returns the gradients that Gradients would have, in its order, without those left out."""
 
 
-def gdn_forward(call: Arguments, checked: bool) -> tuple[Tensor, Tensor | None]:
+def gdn_forward(call: Arguments, checked: bool, save: Save) -> tuple[Tensor, Tensor | None]:
     """The operator on a GPU's tensors; ``checked`` looks at every offset and gate, which waits for the GPU.
 
     Where nobody watches torch's dispatcher its kernel is called as it is, which saves the detour through it.
@@ -37,12 +50,16 @@ def gdn_forward(call: Arguments, checked: bool) -> tuple[Tensor, Tensor | None]:
     check_backend("cuda", call.q.device)
     check_scale(call.scale)
     try:
-        _refuse_gradients(call)
-        o, *final = _dispatched(call, checked) if _is_watched(call.q) else _run(call, checked)
+        is_recorded = wants_gradients(call)
+        if _is_watched(call.q):
+            o, *final = _OPERATOR(*call, checked, save if is_recorded else None)
+            return o, final[0] if call.output_final_state else None
+        if is_recorded:
+            return differentiable(_CHECKED if checked else _ON_GPU, call, save)
+        return _run(call, checked, None)[:2]
     except (AttributeError, RuntimeError):
         check_tensors({**call.tensors(), **call.offsets()})
         raise
-    return o, final[0] if final else None
 
 
 def _is_watched(q: Tensor) -> bool:
@@ -50,69 +67,107 @@ def _is_watched(q: Tensor) -> bool:
     return torch.compiler.is_compiling() or type(q) is not Tensor or _get_current_dispatch_mode() is not None
 
 
-def _dispatched(call: Arguments, checked: bool) -> list[Tensor]:
-    results: list[Tensor] = _OPERATOR(*call, checked)
-    return results
-
-
-def _refuse_gradients(call: Arguments) -> None:
-    if not torch.is_grad_enabled():
-        return
-    g, state = call.g, call.initial_state
-    A_log, dt_bias = call.A_log, call.dt_bias
-    if (
-        call.q.requires_grad
-        or call.k.requires_grad
-        or call.v.requires_grad
-        or call.beta.requires_grad
-        or (g is not None and g.requires_grad)
-        or (state is not None and state.requires_grad)
-        or (A_log is not None and A_log.requires_grad)
-        or (dt_bias is not None and dt_bias.requires_grad)
-    ):
-        check_no_gradients(call.tensors())
-
-
-def _on_gpu(*values: Any) -> list[Tensor]:
-    *fields, checked = values
-    return _run(Arguments(*fields), checked)
-
-
-def _run(call: Arguments, checked: bool) -> list[Tensor]:
+def _run(call: Arguments, checked: bool, save: Save | None, *, is_roomy: bool = False) -> Forward:
     if checked or not call.q.is_cuda:
         checked_lengths(call, "cuda", checked)
-    return _results(*device_forward(call.q.get_device()).run(call))
+    return device_forward(call.q.get_device()).run(call, save, is_roomy=is_roomy)
 
 
-def _on_cpu(*values: Any) -> list[Tensor]:
-    *fields, checked = values
+def _run_backward(call: BackwardCall) -> Gradients:
+    return device_backward(call.v.get_device()).run(call)
+
+
+_ON_GPU = Runner(forward=lambda call, save: _run(call, False, save), backward=_run_backward)
+_CHECKED = Runner(forward=lambda call, save: _run(call, True, save), backward=_run_backward)
+
+
+def _forward_on_gpu(*values: Any) -> list[Tensor]:
+    *fields, checked, save = values
+    return _present(_run(Arguments(*fields), checked, save, is_roomy=True))
+
+
+def _forward_on_cpu(*values: Any) -> list[Tensor]:
+    *fields, checked, save = values
     call = Arguments(*fields)
-    return _results(*forward(call, checked_lengths(call, None, checked), library_of(None)))
+    return _present(forward(call, checked_lengths(call, None, checked), library_of(None), save=save, is_roomy=True))
 
 
-def _results(o: Tensor, final: Tensor | None) -> list[Tensor]:
-    return [o] if final is None else [o, final]
-
-
-def _shapes(*values: Any) -> list[Tensor]:
+def _forward_shapes(*values: Any) -> list[Tensor]:
     """What the operator returns, without contents: results are contiguous, however ``v`` lies."""
-    call = Arguments(*values[:-1])
+    *fields, _, save = values
+    call = Arguments(*fields)
     n_sequences = call.q.shape[0] if call.cu_seqlens is None else call.cu_seqlens.shape[0] - 1
     o = torch.empty(call.v.shape, dtype=call.v.dtype, device=call.v.device)
     shape = state_shape(call, n_sequences)
-    return [o] if shape is None else [o, torch.empty(shape, dtype=torch.float32, device=call.v.device)]
+    final = None if shape is None else torch.empty(shape, dtype=torch.float32, device=call.v.device)
+    saved = None if save is None else _saved_shape(call, n_sequences, save)
+    return _present(Forward(o, final, saved))
+
+
+def _present(values: Forward | Gradients) -> list[Tensor]:
+    return [x for x in values if x is not None]
+
+
+def _saved_shape(call: Arguments, n_sequences: int, save: Save) -> Tensor:
+    """What a forward saves, as large as it may be whatever the lengths: no contents, and no lengths, are known here."""
+    kernels = select(registry_of(OPERATOR_ARCH), call_shape(call, n_sequences, keeps_lengths=True))
+    n_bytes = plan_forward(
+        kernels, call_sizes(call, n_sequences, most_chunks_of(call, n_sequences)), save
+    ).saved.n_bytes
+    return torch.empty(n_bytes, dtype=torch.uint8, device=call.q.device)
+
+
+def _backward_on_gpu(*values: Any) -> list[Tensor]:
+    return _present(_run_backward(BackwardCall(*values)))
+
+
+def _backward_on_cpu(*values: Any) -> list[Tensor]:
+    return _present(backward(BackwardCall(*values), library_of(None)))
+
+
+def _backward_shapes(*values: Any) -> list[Tensor]:
+    return list(new_results(BackwardCall(*values), has_slack=False).values())
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
+    *fields, _, save = inputs
+    call = Arguments(*fields)
+    ctx.has_final = call.output_final_state
+    if save is not None:
+        remember(ctx, call, save, output[-1])
+
+
+def _differentiate(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
+    """The rule of ``gdn_forward``, by way of ``gdn_backward``."""
+    if not hasattr(ctx, "key_heads"):
+        raise RuntimeError("gdn_forward: save is None, expected minimal or states where gradients are asked for")
+    needed = [ctx.needs_input_grad[place] for place in PLACES]
+    found = gradients(ctx, grads[0], grads[1] if ctx.has_final else None, needed, _dispatched_backward)
+    every: list[Any] = [None] * len(ctx.needs_input_grad)
+    for place, gradient in zip(PLACES, found, strict=True):
+        every[place] = gradient
+    return tuple(every)
+
+
+def _dispatched_backward(call: BackwardCall) -> Gradients:
+    return named_gradients(call, torch.ops.loomgen.gdn_backward.default(*call))
 
 
 def _define() -> torch.library.Library:
     library = torch.library.Library("loomgen", "FRAGMENT")  # type: ignore[no-untyped-call]
-    library.define(_SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))  # type: ignore[no-untyped-call]
-    library.impl(_NAME, _on_gpu, "CUDA")  # type: ignore[no-untyped-call]
-    library.impl(_NAME, _on_cpu, "CPU")  # type: ignore[no-untyped-call]
-    torch.library.register_fake(f"loomgen::{_NAME}", _shapes, lib=library)
+    for name, schema, on_gpu, on_cpu, shapes in (
+        (_FORWARD, _FORWARD_SCHEMA, _forward_on_gpu, _forward_on_cpu, _forward_shapes),
+        (_BACKWARD, _BACKWARD_SCHEMA, _backward_on_gpu, _backward_on_cpu, _backward_shapes),
+    ):
+        library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))  # type: ignore[no-untyped-call]
+        library.impl(name, on_gpu, "CUDA")  # type: ignore[no-untyped-call]
+        library.impl(name, on_cpu, "CPU")  # type: ignore[no-untyped-call]
+        torch.library.register_fake(f"loomgen::{name}", shapes, lib=library)
+    torch.library.register_autograd(f"loomgen::{_FORWARD}", _differentiate, setup_context=_setup_context, lib=library)
     return library
 
 
 _LIBRARY = _define()
-"""The operator is defined for as long as this lives."""
+"""The operators are defined for as long as this lives."""
 
 _OPERATOR = torch.ops.loomgen.gdn_forward.default

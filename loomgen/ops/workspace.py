@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from loomgen.ops.dispatch import CHUNK, MADE_NAMES, TABLE_NAMES, CallShape, ForwardKernels, select
+from loomgen.ops.dispatch import CHUNK, KEPT_LENGTHS, MADE_NAMES, TABLE_NAMES, CallShape, ForwardKernels, select
+from loomgen.ops.dispatch_backward import BackwardKernels
 from loomgen.ops.library import OPERATOR_ARCH, registry_of
 from loomgen.ops.packed import dims
+from loomgen.registry.model import ArgumentEntry, KernelEntry
 from loomgen.runtime.tables import most_chunks
 
 RESULTS = ("o", "ht", "tail")
 """What stages write for the caller."""
+
+Save = Literal["minimal", "states"]
+"""How much a forward saves for its backward: all but the scan's results, which the backward then makes again, or
+those as well."""
+
+_MINIMAL = frozenset({*TABLE_NAMES.values(), *KEPT_LENGTHS, "qn", "kn", "G", "beta", "A"})
+SAVED: Mapping[Save, frozenset[str]] = {"minimal": _MINIMAL, "states": _MINIMAL | {"h", "v_new"}}
+SAVES: tuple[Save, ...] = get_args(Save)
 
 _ALIGNMENT_BYTES = 256
 _DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "i32": torch.int32}
@@ -43,22 +54,49 @@ class Workspace:
 
     def allocate(self, device: torch.device) -> dict[str, Tensor]:
         """The tensors, not initialised, in one allocation."""
-        memory = torch.empty(self.n_bytes, dtype=torch.uint8, device=device)
+        return self.views(torch.empty(self.n_bytes, dtype=torch.uint8, device=device))
+
+    def views(self, memory: Tensor) -> dict[str, Tensor]:
+        """The tensors in ``memory``, ``n_bytes`` of uint8."""
         return {
             name: memory[place.offset : place.offset + place.n_bytes].view(place.dtype).view(place.shape)
             for name, place in self.places.items()
         }
 
 
-def plan_workspace(kernels: ForwardKernels, sizes: Mapping[str, int]) -> Workspace:
-    """What ``kernels`` write but the results, for the run-time dims ``sizes``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardMemory:
+    """What a forward writes beside its results: ``saved`` for a backward, ``scratch`` for itself."""
 
-    Window tables, gates and steps that kernels make are there under both of their names.
-    """
+    scratch: Workspace
+    saved: Workspace
+
+
+def plan_forward(kernels: ForwardKernels, sizes: Mapping[str, int], save: Save | None = None) -> ForwardMemory:
+    """The memory of a forward for the run-time dims ``sizes``; without ``save`` nothing is saved."""
+    written = [x for x in _written(kernels.in_order(), RESULTS) if x.name not in kernels.left_out]
+    kept = frozenset[str]() if save is None else SAVED[save]
+    return ForwardMemory(
+        scratch=_laid_out([x for x in written if x.name not in kept], sizes),
+        saved=_laid_out([x for x in written if x.name in kept], sizes),
+    )
+
+
+def plan_backward(kernels: BackwardKernels, sizes: Mapping[str, int], results: Container[str]) -> Workspace:
+    """What the stages of a backward hand to one another, all but what they write for the caller, ``results``."""
+    return _laid_out(_written(kernels.in_order(), results), sizes)
+
+
+def _written(kernels: Sequence[KernelEntry], results: Container[str]) -> list[ArgumentEntry]:
+    """What ``kernels`` write but the results."""
+    arguments = [argument for entry in kernels for argument in entry.arguments]
+    return [x for x in arguments if x.access == "out" and x.name not in results]
+
+
+def _laid_out(arguments: Sequence[ArgumentEntry], sizes: Mapping[str, int]) -> Workspace:
+    """One after the other. Window tables, gates and steps that kernels make are there under both of their names."""
     places, end = {}, 0
-    for argument in (argument for entry in kernels.in_order() for argument in entry.arguments):
-        if argument.access != "out" or argument.name in RESULTS or argument.name in kernels.left_out:
-            continue
+    for argument in arguments:
         shape = tuple(extent if isinstance(extent, int) else sizes[extent] for extent in argument.shape)
         place = Place(dtype=_DTYPES[argument.dtype], shape=shape, offset=end)
         places[argument.name] = place
@@ -106,4 +144,4 @@ def workspace_bytes(
         key_heads=key_heads,
         value_heads=value_heads,
     )
-    return plan_workspace(select(registry_of(OPERATOR_ARCH), shape), sizes).n_bytes
+    return plan_forward(select(registry_of(OPERATOR_ARCH), shape), sizes).scratch.n_bytes

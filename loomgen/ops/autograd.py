@@ -1,0 +1,126 @@
+"""The operator's rule of differentiation, whoever runs its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from loomgen.ops.arguments import Arguments
+from loomgen.ops.backward import BackwardCall, Gradients
+from loomgen.ops.forward import Forward
+from loomgen.ops.workspace import Save
+
+DIFFERENTIABLE = ("q", "k", "v", "g", "beta", "initial_state", "A_log", "dt_bias")
+"""The arguments that have gradients, in their order in Arguments."""
+
+PLACES = tuple(Arguments._fields.index(name) for name in DIFFERENTIABLE)
+"""Where they stand there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """What runs a call's kernels: the results of a forward, with what its backward needs, and the gradients."""
+
+    forward: Callable[[Arguments, Save], Forward]
+    backward: Callable[[BackwardCall], Gradients]
+
+
+def wants_gradients(call: Arguments) -> bool:
+    """Whether autograd records this call."""
+    if not torch.is_grad_enabled():
+        return False
+    tensors = (call[i] for i in PLACES)
+    return any(isinstance(x, Tensor) and x.requires_grad for x in tensors)
+
+
+def differentiable(runner: Runner, call: Arguments, save: Save) -> tuple[Tensor, Tensor | None]:
+    """``o`` and the final state of ``call``, recorded by autograd."""
+    results: tuple[Tensor, Tensor | None] = _Rule.apply(runner, call, save, *(call[i] for i in PLACES))  # type: ignore[no-untyped-call]
+    return results
+
+
+class _Rule(torch.autograd.Function):
+    """Its tensors are passed a second time, one by one, for autograd to see them."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, runner: Runner, call: Arguments, save: Save, *_: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        o, final, saved = runner.forward(call, save)
+        assert saved is not None
+        remember(ctx, call, save, saved)
+        ctx.runner = runner
+        return o, final
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, do: Tensor | None, dht: Tensor | None) -> tuple[Any, ...]:
+        needed = ctx.needs_input_grad[3:]
+        return None, None, None, *gradients(ctx, do, dht, needed, ctx.runner.backward)
+
+
+def remember(ctx: Any, call: Arguments, save: Save, saved: Tensor) -> None:
+    """Keeps what a backward of ``call`` needs. q and k are not among it: ``saved`` has them as the stages read them."""
+    is_raw_gate = call.A_log is not None
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(
+        call.v,
+        call.g if is_raw_gate else None,
+        call.beta if call.sigmoid_of_beta else None,
+        call.initial_state,
+        call.cu_seqlens,
+        call.cu_seqlens_cpu,
+        call.A_log,
+        call.dt_bias,
+        saved,
+    )
+    ctx.key_heads = call.q.shape[2]
+    ctx.scale = call.q.shape[3] ** -0.5 if call.scale is None else float(call.scale)
+    ctx.flags = (call.normalise, call.state_v_first, call.allow_neg_eigval, save)
+    ctx.beta_dtype = call.beta.dtype
+
+
+def gradients(
+    ctx: Any,
+    do: Tensor | None,
+    dht: Tensor | None,
+    needed: Sequence[bool],
+    run: Callable[[BackwardCall], Gradients],
+) -> tuple[Tensor | None, ...]:
+    """The gradients of DIFFERENTIABLE, None where they are not ``needed`` or zero."""
+    if do is None and dht is None:
+        return (None,) * len(DIFFERENTIABLE)
+    *of_inputs, of_state, of_A, of_bias = needed
+    v, g, beta, state, cu_seqlens, cu_seqlens_cpu, A_log, dt_bias, saved = ctx.saved_tensors
+    normalise, state_v_first, allow_neg_eigval, save = ctx.flags
+    found = run(
+        BackwardCall(
+            do,
+            dht,
+            v,
+            g,
+            beta,
+            ctx.scale,
+            state,
+            cu_seqlens,
+            cu_seqlens_cpu,
+            A_log,
+            dt_bias,
+            saved,
+            ctx.key_heads,
+            normalise,
+            state_v_first,
+            allow_neg_eigval,
+            save,
+            of_inputs=any((*of_inputs, of_A, of_bias)),
+            of_state=of_state,
+        )
+    )
+    d_beta = None if found.beta is None else found.beta.to(ctx.beta_dtype)
+    every = (found.q, found.k, found.v, found.g, d_beta, found.initial_state, found.A_log, found.dt_bias)
+    return tuple(x if is_needed else None for x, is_needed in zip(every, needed, strict=True))
