@@ -38,7 +38,6 @@ def test_dtypes_and_shapes_of_what_stages_write() -> None:
         "ddt_bias_parts": (torch.float32, (2, 2)),
         "dA_log": (torch.float32, (2,)),
         "ddt_bias": (torch.float32, (2,)),
-        "gate_tail": (torch.bfloat16, (135, 2)),
         "bounds": (torch.int32, (3,)),
         "seq_chunks": (torch.int32, (3,)),
         "starts": (torch.int32, (2,)),
