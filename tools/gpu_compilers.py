@@ -28,6 +28,7 @@ from loomgen.conformance.evidence import first_card
 from loomgen.errors import LoomgenError
 from loomgen.ops.arguments import Arguments
 from loomgen.ops.device import DeviceForward
+from loomgen.ops.forward import Forward
 from loomgen.runtime.compilers import VARIABLE, find_compiler
 from loomgen.runtime.kernels import DeviceKernels
 from loomgen.toolchain.find import NVDISASM, find_tool, tool_version
@@ -117,7 +118,7 @@ def forward_row(case: Case, kernels: ByCompiler, timer: Timer, device: torch.dev
     return {"row": case.key, "pass": "fwd", "equal": equal, **reported(times)}
 
 
-def results(found: tuple[Tensor, Tensor | None]) -> tuple[Tensor, ...]:
+def results(found: Forward) -> tuple[Tensor, ...]:
     return tuple(x for x in found if x is not None)
 
 

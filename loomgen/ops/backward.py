@@ -104,7 +104,7 @@ def backward_layout(
     registry: Registry, call: BackwardCall, batch: Batch, *, on_device: bool, variant: ScanVariant | None = None
 ) -> BackwardLayout:
     """The layout for calls like ``call``; ``on_device``: only the GPU knows the lengths."""
-    shape = _shape(call, batch.n_sequences, on_device)
+    shape = backward_shape(call, batch.n_sequences, on_device=on_device)
     kernels = select_backward(
         registry, shape, has_states=call.save == "states", of_inputs=call.of_inputs, variant=variant
     )
@@ -124,7 +124,8 @@ def backward_layout(
     )
 
 
-def _shape(call: BackwardCall, n_sequences: int, on_device: bool) -> CallShape:
+def backward_shape(call: BackwardCall, n_sequences: int, *, on_device: bool) -> CallShape:
+    """Of calls like ``call``, as their forward has it but for the dtype of steps, on which nothing saved depends."""
     return CallShape(
         n_sequences=n_sequences,
         value_heads=call.v.shape[2],
