@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loomgen.bench.evidence import OURS_NAME, Row, Run, compare
+from loomgen.bench.evidence import OUR_NAMES, OURS_NAME, Row, Run, compare
 
 
 def table(run: Run) -> str:
@@ -30,15 +30,15 @@ def _names(rows: Sequence[Row]) -> list[str]:
 
 
 def _header(names: Sequence[str]) -> list[str]:
-    peers = [name for name in names if name != OURS_NAME]
+    peers = [name for name in names if name not in OUR_NAMES]
     times = [f"{name} kernel / call ms" for name in names]
     return ["row", "floor ms", *times, *(f"/ {peer}" for peer in peers), "error of o", "repeats"]
 
 
 def _cells(row: Row, run: Run, names: Sequence[str]) -> list[str]:
     work, ratios = row.case.workload, row.ratios()
-    floor = None if run.ceilings is None else run.ceilings.floor_ms(work.io_bytes(), work.flops())
-    peers = [name for name in names if name != OURS_NAME]
+    floor = None if run.ceilings is None else run.ceilings.floor_ms(work.io_bytes(run.what), work.flops(run.what))
+    peers = [name for name in names if name not in OUR_NAMES]
     error = row.rel_l2.get(OURS_NAME, {}).get("o")
     equal = row.repeats_equal.get(OURS_NAME)
     return [
