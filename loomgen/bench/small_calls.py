@@ -84,7 +84,7 @@ def _reference(given: dict[str, Tensor], offsets: Tensor, what: Pass) -> dict[st
 
 def small_calls() -> tuple[SmallCall, ...]:
     """Between them every stage and, through the number of sequences, every variant of the state scans."""
-    few, some, many = (0, 15, 64, 65, 130), (1, 70, 1) * 3, (3, 66, 1, 64) * 10
+    few, some, many = (0, 15, 64, 65, 130), (1, 70, 1) * 3, (3, 66, 1, 64) * 3
     bf16, f16 = torch.bfloat16, torch.float16
     return (
         SmallCall(lengths=few, head_dim=128, activation=bf16),

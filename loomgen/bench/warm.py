@@ -26,6 +26,9 @@ from loomgen.bench.workloads import Case, Layout, Pass, Suite, select
 _TUNED_PARTS = {"fla": 3, "attn_gym": 2}
 """Processes that share the configurations of a peer's kernels between them."""
 
+_MOST_TOKENS = 2**15
+"""Longer rows run the same kernels, and a training call of one needs gigabytes in each process."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -51,13 +54,20 @@ def jobs(peers: Sequence[str], cases: Sequence[Case], what: Pass = Pass.FWD) -> 
         work = case.workload
         groups.setdefault((work.key_heads, work.value_heads, work.layout), []).append(case)
     return [
-        Job(what=what, peer=peer, part=part, parts=parts, cases=tuple(group))
+        Job(what=what, peer=peer, part=part, parts=parts, cases=_short(group))
         for peer in peers
         if not peer_named(peer).ours
         for parts in (_TUNED_PARTS.get(peer, 1),)
         for group in groups.values()
         for part in range(parts)
     ]
+
+
+def _short(cases: Sequence[Case]) -> tuple[Case, ...]:
+    """Those of few tokens; never none."""
+    shortest = min(case.workload.n_tokens for case in cases)
+    most = max(shortest, _MOST_TOKENS)
+    return tuple(case for case in cases if case.workload.n_tokens <= most)
 
 
 class Compilations:

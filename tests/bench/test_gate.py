@@ -109,6 +109,8 @@ def test_compilations_cover_every_case_and_share_its_configurations() -> None:
     found = jobs(["fla", "flash_qla"], cases)
     assert len(found) == 3 * 3 + 3
     assert jobs(["loomgen_states"], cases) == []
+    (alone,) = jobs(["flash_qla"], select([Suite.PERF], ["|4/8|"]))
+    assert [case.key for case in alone.cases] == ["1x65536|4/8|packed"]
     assert {case.key for job in found if job.part == 0 for case in job.cases} == {case.key for case in cases}
     assert sorted(n for part in range(3) for n in share(range(8), part, 3)) == list(range(8))
     assert share(["only"], 2, 3) == ["only"]

@@ -156,4 +156,11 @@ def test_the_document_of_training_calls_fits_the_schema() -> None:
     assert found["io_bytes"] == 64 * (3 * (2 * 128 * 2 + 2 * 128 * 2 + 2 * 2 * 4) + 2 * 2 * 128 * 2)
     assert found["kernel_sums"]["loomgen"][0] == {"name": "output", "launches": 1, "us": 200.0}
     assert list(found["ratios"]) == list(content["summary"]) == ["fla"]
-    assert "/ loomgen_states" not in table(run)
+
+
+def test_the_table_of_training_calls_shows_gradients_and_memory() -> None:
+    run = run_of(training_row(loomgen=0.5, loomgen_states=0.4, fla=1.0), what=Pass.FWDBWD)
+    header, line, *_ = table(run).splitlines()
+    columns = [word.strip() for word in header.split("  ") if word]
+    assert columns[-6:] == ["fla kernel / call ms", "/ fla", "error of o", "of a gradient", "memory / fla", "repeats"]
+    assert line.split()[-6:] == ["0.500", "1.00e-03", "dq", "3.00e-03", "1.000", "equal"]
