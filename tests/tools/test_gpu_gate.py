@@ -70,6 +70,30 @@ def test_what_was_measured_before_a_fault_is_there(
     assert document["not_measured"] == ["late"] and not document["checks"]["complete"]
 
 
+@pytest.mark.parametrize(("words", "findings"), [([], ["clean"]), (["--no-sanitizer"], None)])
+def test_what_runs_beside_the_peers_compilations(
+    words: list[str], findings: list[str] | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: dict[str, Any] = {}
+    for name, value in {
+        "find_sanitizer": lambda: Path("compute-sanitizer"),
+        "sanitize": lambda tool, deadline, passes: seen.update(passes=passes) or ["clean"],
+        "build": lambda passes: len(passes),
+        "jobs": lambda peers, cases, what: seen.update(jobs=(peers, len(cases), what)) or [],
+        "training_host_times": lambda n_rounds: iter(["row"]),
+    }.items():
+        monkeypatch.setattr(gpu_gate, name, value)
+    chosen = ["--out", str(tmp_path), "--pass", "fwdbwd", "--peer", "fla", "--suite", "gates", *words]
+    options = gpu_gate._parser().parse_args(chosen)
+    request = gpu_gate.request_of(options, Pass.FWDBWD, deadline=0.0)
+    watch = gpu_gate.Stopwatch()
+    found = gpu_gate.prepare(options, [request], watch, deadline=0.0)
+    assert (found.n_kernels, found.findings, found.unfinished, found.host) == (1, findings, 0, ["row"])
+    assert seen["jobs"] == (("fla",), 5, Pass.FWDBWD)
+    assert seen.get("passes") == ([Pass.FWDBWD] if findings else None)
+    assert ("sanitize" in watch.seconds) == bool(findings) and "host times" in watch.seconds
+
+
 def test_the_backward_s_kernels_are_built_beside_the_forward_s() -> None:
     kernels: Any = SimpleNamespace(registry=load("sm_90a"))
     backward = training_kernels(kernels)
