@@ -87,7 +87,7 @@ def test_what_runs_beside_the_peers_compilations(
     options = gpu_gate._parser().parse_args(chosen)
     request = gpu_gate.request_of(options, Pass.FWDBWD, deadline=0.0)
     watch = gpu_gate.Stopwatch()
-    found = gpu_gate.prepare(options, [request], watch, deadline=0.0)
+    found: Any = gpu_gate.prepare(options, [request], watch, deadline=0.0)
     assert (found.n_kernels, found.findings, found.unfinished, found.host) == (1, findings, 0, ["row"])
     assert seen["jobs"] == (("fla",), 5, Pass.FWDBWD)
     assert seen.get("passes") == ([Pass.FWDBWD] if findings else None)
