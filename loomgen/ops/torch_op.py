@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from loomgen.ops.arguments import Arguments, check_scale, check_tensors
 from loomgen.ops.autograd import PLACES, Runner, differentiable, gradients, remember, wants_gradients
-from loomgen.ops.backward import BackwardCall, Gradients, backward, named_gradients, new_results
+from loomgen.ops.backward import BackwardCall, Gradients, backward, named_gradients, new_results, result_shapes
 from loomgen.ops.checks import checked_lengths
 from loomgen.ops.device import device_forward
 from loomgen.ops.device_backward import device_backward
@@ -126,7 +126,8 @@ def _backward_on_cpu(*values: Any) -> list[Tensor]:
 
 
 def _backward_shapes(*values: Any) -> list[Tensor]:
-    return list(new_results(BackwardCall(*values), has_slack=False).values())
+    call = BackwardCall(*values)
+    return list(new_results(result_shapes(call), call.v.device, has_slack=False).values())
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
