@@ -65,8 +65,8 @@ def verify(
     """Run the stages on a packed ragged batch and print each tensor's error against float64.
 
     The emulator runs the committed sources and also compares every bit with the interpreter, which replays the plan's
-    sums. With --op, run an operator, such as chunk_gated_delta_rule, over shapes, dtypes and flags instead. Exits 1
-    past a bound, where a bit differs, and where the emulator finds a fault.
+    sums. With --op, run an operator, such as chunk_gated_delta_rule, and its backward over shapes, dtypes and flags
+    instead. Exits 1 past a bound, where a bit differs, and where the emulator finds a fault.
     """
     from loomgen.emulator import EmulatorFault
 

@@ -52,6 +52,7 @@ def gdn_forward(call: Arguments, checked: bool, save: Save) -> tuple[Tensor, Ten
     try:
         is_recorded = wants_gradients(call)
         if _is_watched(call.q):
+            check_tensors({**call.tensors(), **call.offsets()})
             o, *final = _OPERATOR(*call, checked, save if is_recorded else None)
             return o, final[0] if call.output_final_state else None
         if is_recorded:

@@ -10,17 +10,25 @@ import torch
 
 from loomgen.errors import LoomgenError
 from loomgen.verify import CASES, OpCase, verify_op
-from loomgen.verify.op import OP_BOUND, OpInputs, golden_op, op_inputs
+from loomgen.verify.op import OP_BOUND, OP_BOUNDS, OpInputs, golden_op, op_inputs
 from loomgen.verify.problem import LOWEST_GATE
 
 NAME = "chunk_gated_delta_rule"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_output_and_final_state_are_within_the_bound(case: OpCase) -> None:
+def test_results_and_gradients_are_within_their_bounds(case: OpCase) -> None:
     rows = verify_op(NAME, (0,), cases=(case,))
-    assert [row.tensor for row in rows] == ["o", "final_state"]
-    assert all(row.rel_l2 <= row.bound == OP_BOUND and row.ok for row in rows), rows
+    assert [row.tensor for row in rows] == ["o", "final_state", *gradients_of(case)]
+    assert all(row.rel_l2 <= row.bound == OP_BOUNDS[row.tensor] and row.ok for row in rows), rows
+
+
+def gradients_of(case: OpCase) -> list[str]:
+    of_gates = ["dA_log", *(["ddt_bias"] if case.bias else [])] if case.raw_gates is not None else []
+    return [
+        *("dq", "dk", "dv"), *(["dg"] if case.gates != "none" else []), "dbeta",
+        *(["dh0"] if case.initial_state else []), *of_gates,
+    ]  # fmt: skip
 
 
 def test_the_cases_cover_what_the_operator_takes() -> None:
@@ -59,12 +67,12 @@ def test_a_flag_that_is_ignored_is_far_past_the_bound(flag: str) -> None:
 def test_a_case_past_its_bound_is_not_ok(monkeypatch: pytest.MonkeyPatch) -> None:
     case = OpCase(name="wrong", lengths=(15,), heads=(1, 1), head_dim=64)
 
-    def wrong(of: OpCase, inputs: object) -> tuple[torch.Tensor, torch.Tensor]:
-        o, final = golden_op(of, op_inputs(of, 0))
+    def wrong(of: OpCase, inputs: OpInputs) -> tuple[torch.Tensor, torch.Tensor]:
+        o, final = golden_op(of, inputs)
         return o * 1.01, final
 
     monkeypatch.setattr("loomgen.verify.op.golden_op", wrong)
-    o, final = verify_op(NAME, (0,), cases=(case,))
+    o, final, *_ = verify_op(NAME, (0,), cases=(case,))
     assert (o.ok, final.ok) == (False, True)
     assert 5e-3 < o.rel_l2 < 2e-2
 

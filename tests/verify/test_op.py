@@ -1,0 +1,86 @@
+"""The operator's rows: its gradients, what they are compared with, and the error that rounding alone explains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from loomgen.verify import CASES, OpCase, relative_l2, verify_op
+from loomgen.verify.op import OpInputs, golden_op, golden_results, op_inputs, run_op
+from loomgen.verify.op_gradients import output_gradients, with_gradients
+from tests.verify.interpreted_library import InterpretedLibrary
+
+NAME = "chunk_gated_delta_rule"
+SMALL = OpCase(name="small", lengths=(3, 9), heads=(1, 2), head_dim=64)
+FROM_ROUNDING = 1.1
+"""What the emulator's error may be, as a multiple of that of the written roundings."""
+
+UNFADING = [case for case in CASES if case.gates in ("zero", "none") or not case.normalise or case.negative]
+"""Cases where an early error stays, or keys are as long as they came."""
+
+
+@pytest.fixture(scope="module")
+def rounded() -> InterpretedLibrary:
+    return InterpretedLibrary("rounded")
+
+
+@pytest.mark.parametrize("case", UNFADING, ids=lambda case: case.name)
+def test_where_nothing_fades_the_error_is_that_of_the_written_roundings(
+    case: OpCase, rounded: InterpretedLibrary
+) -> None:
+    inputs = op_inputs(case, 0)
+    given = output_gradients(case, inputs, 0)
+    exact = golden_results(case, inputs, given)
+    found = with_gradients(lambda leaves: run_op(case, leaves, "emulate"), inputs, given)
+    explained = with_gradients(lambda leaves: rounded.run(case, leaves), inputs, given)
+    for name, wanted in exact.items():
+        assert relative_l2(found[name], wanted) <= FROM_ROUNDING * relative_l2(explained[name], wanted), name
+
+
+def test_a_gradient_past_its_bound_is_not_ok(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(case: OpCase, inputs: OpInputs) -> tuple[Tensor, Tensor]:
+        return golden_op(case, replace(inputs, k=Scaled.apply(inputs.k)))  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr("loomgen.verify.op.golden_op", wrong)
+    rows = verify_op(NAME, (0,), cases=(SMALL,))
+    assert [row.tensor for row in rows if not row.ok] == ["dk"]
+    assert len(rows) == 8
+
+
+class Scaled(torch.autograd.Function):
+    """The same numbers, and two per cent more gradient."""
+
+    @staticmethod
+    def forward(ctx: object, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: object, dx: Tensor) -> Tensor:
+        return 1.02 * dx
+
+
+def test_what_is_not_passed_has_no_row() -> None:
+    case = replace(SMALL, gates="none", initial_state=False)
+    assert [row.tensor for row in verify_op(NAME, (0,), cases=(case,))] == [
+        *("o", "final_state", "dq", "dk", "dv", "dbeta")
+    ]
+
+
+def test_slack_has_gradients_of_nan_and_the_golden_none() -> None:
+    case = replace(SMALL, slack=4, raw_gates=torch.bfloat16, raw_steps=torch.bfloat16)
+    inputs = op_inputs(case, 0)
+    given = output_gradients(case, inputs, 0)
+    assert given.do[:, 12:].isnan().all() and given.do[:, :12].isfinite().all()
+    exact = golden_results(case, inputs, given)
+    assert all(x.isfinite().all() for x in exact.values())
+    assert not exact["dbeta"][:, 12:].any() and exact["dA_log"].any()
+
+
+def test_gradients_are_drawn_apart_from_inputs() -> None:
+    inputs = op_inputs(SMALL, 0)
+    do = output_gradients(SMALL, inputs, 0).do
+    assert not torch.equal(do.flatten()[:64], inputs.q.flatten()[:64])
+    assert not torch.equal(do, output_gradients(SMALL, inputs, 1).do)
