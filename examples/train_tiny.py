@@ -3,7 +3,7 @@
     python -m examples.train_tiny --out DIR --commit COMMIT
 
 On a GPU: 100 steps, beside FLA. Without one: --steps 2 --device cpu, in the emulator, beside transformers' reference.
-Needs `loomgen[transformers]`, beside FLA `loomgen[fla]` too. Writes DIR/batches.pt and DIR/training.<card>.json and
+Needs `loomgen[transformers]`, beside FLA `loomgen[fla]` too. Writes DIR/batches.pt and DIR/tiny_training.<card>.json and
 prints a table, or with --json the document. Exit codes: 0 all checks hold, 1 not, 2 could not run.
 """
 
@@ -114,7 +114,7 @@ def write_document(options: argparse.Namespace, card: Card, found: dict[str, Tra
         f"python -m examples.train_tiny --commit {options.commit} --steps {options.steps} --device {options.device}"
     )
     return write_evidence(
-        options.out, "training", card, document_rows(found, checks),
+        options.out, "tiny_training", card, document_rows(found, checks),
         command=f"{command} --device {options.device} --control {options.control}",
         commit=options.commit,
         versions={**TORCH_VERSIONS, **package_versions(PACKAGES)},

@@ -62,7 +62,7 @@ def test_two_steps_replay_to_the_same_bits(tmp_path: Path, capsys: pytest.Captur
     pytest.importorskip("transformers")
     code = main(["--steps", "2", "--device", "cpu", "--control", "torch", "--out", str(tmp_path), "--json"])
     document = json.loads(capsys.readouterr().out)
-    assert code == 0 and document == json.loads((tmp_path / "training.cpu.json").read_text())
+    assert code == 0 and document == json.loads((tmp_path / "tiny_training.cpu.json").read_text())
     checks = {(row["check"], row["case"]): row for row in document["rows"]}
     for i in (1, 2):
         measured = checks["replay", f"replay {i}"]["measured"]
