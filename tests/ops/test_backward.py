@@ -21,7 +21,7 @@ from loomgen.verify.op_gradients import GRADIENTS, OutputGradients
 from tests.ops.call import arguments, tokens
 from tests.ops.gradients import RAW, SMALL, cotangents, equal, gradients, leaves, pulled
 from tests.ops.test_device import arguments as packed_arguments
-from tests.ops.test_device import misaligned
+from tests.ops.test_device import changed, misaligned
 
 F16, BF16 = torch.float16, torch.bfloat16
 
@@ -142,7 +142,7 @@ def test_scan_variants_agree(head_dim: int) -> None:
         )
         call = packed_arguments(case)
         wanted = leaves(call._asdict())
-        return pulled(differentiable(runner, call._replace(**wanted), "minimal"), wanted, (do, dht))
+        return pulled(differentiable(runner, changed(call, **wanted), "minimal"), wanted, (do, dht))
 
     first, *others = map(of, SCAN_VARIANTS)
     assert all(equal(first, other) for other in others)
