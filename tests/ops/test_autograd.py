@@ -126,6 +126,13 @@ def test_a_second_derivative_is_refused() -> None:
         dq.float().sum().backward()  # type: ignore[no-untyped-call]
 
 
+def test_a_derivative_in_forward_mode_is_refused() -> None:
+    given = arguments(FEW)
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(RuntimeError, match="forward mode AD"):
+        dual = torch.autograd.forward_ad.make_dual(given["q"].requires_grad_(), given["q"])
+        chunk_gated_delta_rule(**{**given, "q": dual})
+
+
 @pytest.mark.parametrize("name", ["v", "initial_state", "g", "A_log", "cu_seqlens"])
 def test_a_tensor_that_is_written_before_the_backward_is_noticed(name: str) -> None:
     given = arguments(FEW_RAW)

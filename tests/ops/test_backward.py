@@ -171,6 +171,18 @@ def test_a_sequence_alone_equals_itself_in_a_pack() -> None:
         begin = end
 
 
+def test_a_sequence_that_is_resumed_has_the_gradients_of_one_pass() -> None:
+    case = replace(SMALL, lengths=(97,))
+    do, dht = cotangents(case)
+    given = {**arguments(case), "cu_seqlens": None}
+    wanted = leaves(given)
+    first, second = ({**given, **wanted, **tokens(wanted, *part)} for part in ((0, 64), (64, 97)))
+    o, state = chunk_gated_delta_rule(**first)
+    o_after, final = chunk_gated_delta_rule(**{**second, "initial_state": state})
+    resumed = pulled((torch.cat([o, o_after], dim=1), final), wanted, (do, dht))
+    assert equal(resumed, gradients(case, do=do, dht=dht))
+
+
 def test_the_two_layouts_of_states_have_the_same_gradients() -> None:
     do, dht = cotangents(SMALL)
     state = arguments(SMALL)["initial_state"]
