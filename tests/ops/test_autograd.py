@@ -129,7 +129,7 @@ def test_a_second_derivative_is_refused() -> None:
 def test_a_derivative_in_forward_mode_is_refused() -> None:
     given = arguments(FEW)
     with torch.autograd.forward_ad.dual_level(), pytest.raises(RuntimeError, match="forward mode AD"):
-        dual = torch.autograd.forward_ad.make_dual(given["q"].requires_grad_(), given["q"])
+        dual = torch.autograd.forward_ad.make_dual(given["q"].requires_grad_(), given["q"])  # type: ignore[no-untyped-call]
         chunk_gated_delta_rule(**{**given, "q": dual})
 
 
