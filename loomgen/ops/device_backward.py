@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -24,6 +24,7 @@ from loomgen.ops.backward import (
 from loomgen.ops.batch import Batch, bounded_batch, known_batch
 from loomgen.ops.device import META, PLANS, device_kernels, host_offsets, layout_of, places_in
 from loomgen.ops.packed import packed, vector_offset
+from loomgen.runtime.bind import Value
 from loomgen.runtime.kernels import DeviceKernels
 from loomgen.runtime.launch import LaunchPlan, prepare_plan, refuse_recording
 from loomgen.runtime.plans import PlanCache
@@ -100,11 +101,10 @@ class DeviceBackward:
         for part in (layout.workspace, layout.saved):
             given |= part.allocate(META)
         launches = prepare_plan(self._kernels, layout.kernels.in_order(), given, upload(tables, call.v.device))
-        originals = (call.v, call.do)
         return BackwardPlan(
             launches=launches,
             places=_places(launches.names, tuple(results), layout),
-            copied=tuple(i for i, x in enumerate(originals) if _is_copied(inputs[_INPUTS[i]], x)),
+            copied=_copied(call, inputs),
             results=shapes,
             workspace_bytes=layout.workspace.n_bytes,
             has_slack=batch.n_used < layout.sizes["T"] or on_device,
@@ -120,8 +120,16 @@ def _batch(call: BackwardCall, offsets: Tensor | None) -> Batch:
     return known_batch(offsets.diff().tolist())
 
 
-def _is_copied(used: object, original: Tensor | None) -> bool:
-    return isinstance(used, Tensor) and original is not None and used.data_ptr() != original.data_ptr()
+def _copied(call: BackwardCall, inputs: Mapping[str, Value]) -> tuple[int, ...]:
+    """The numbers of the inputs that kernels cannot read where they lie."""
+    originals = {"v": call.v, "do": call.do, "a": call.g, "b": call.beta}
+    return tuple(
+        i
+        for i, name in enumerate(_INPUTS)
+        if (original := originals.get(name)) is not None
+        and isinstance(used := inputs[name], Tensor)
+        and used.data_ptr() != original.data_ptr()
+    )
 
 
 def _places(names: tuple[str, ...], results: tuple[str, ...], layout: BackwardLayout) -> tuple[tuple[int, int], ...]:

@@ -151,6 +151,11 @@ def _differentiate(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
     return tuple(every)
 
 
+def _refuse_second_derivatives(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
+    """The rule of ``gdn_backward``."""
+    raise NotImplementedError("gdn_backward: has no derivative: gradients of gradients are not supported")
+
+
 def _dispatched_backward(call: BackwardCall) -> Gradients:
     return named_gradients(call, torch.ops.loomgen.gdn_backward.default(*call))
 
@@ -166,6 +171,7 @@ def _define() -> torch.library.Library:
         library.impl(name, on_cpu, "CPU")  # type: ignore[no-untyped-call]
         torch.library.register_fake(f"loomgen::{name}", shapes, lib=library)
     torch.library.register_autograd(f"loomgen::{_FORWARD}", _differentiate, setup_context=_setup_context, lib=library)
+    torch.library.register_autograd(f"loomgen::{_BACKWARD}", _refuse_second_derivatives, lib=library)
     return library
 
 

@@ -1,4 +1,4 @@
-"""Gradients of small calls: the operator's, and those of the float64 recurrence."""
+"""Gradients of small calls of the operator."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from loomgen import golden
 from loomgen.ops import chunk_gated_delta_rule
 from loomgen.ops.autograd import DIFFERENTIABLE
 from loomgen.verify import OpCase, same_bits
-from loomgen.verify.op import golden_gates, op_inputs
+from loomgen.verify.op import op_inputs
+from loomgen.verify.op_gradients import output_gradients
 from tests.ops.call import arguments
 
 Gradients = dict[str, Tensor | None]
@@ -22,14 +22,10 @@ SMALL = OpCase(name="small", lengths=(15, 65), head_dim=64)
 RAW = replace(SMALL, raw_gates=torch.bfloat16, raw_steps=torch.bfloat16, negative=True)
 
 
-def cotangents(case: OpCase, seed: int = 1) -> tuple[Tensor, Tensor]:
-    """Normal gradients of ``o``, NaN in the slack, and of the final state."""
-    gen = torch.Generator().manual_seed(seed)
-    inputs = op_inputs(case, 0)
-    do = torch.randn(inputs.v.shape, generator=gen).to(case.dtype)
-    do.flatten(0, 1)[sum(case.lengths) :] = float("nan")
-    dim = case.head_dim
-    return do, torch.randn(len(case.lengths), case.heads[1], dim, dim, generator=gen) / 4
+def cotangents(case: OpCase) -> tuple[Tensor, Tensor]:
+    """Gradients of ``o``, NaN in the slack, and of the final state."""
+    given = output_gradients(case, op_inputs(case, 0), 0)
+    return given.do, given.dht
 
 
 def leaves(given: dict[str, Any]) -> dict[str, Tensor]:
@@ -51,20 +47,6 @@ def gradients(case: OpCase, *, do: Tensor | None, dht: Tensor | None, **changes:
     given = {**arguments(case), **changes}
     wanted = leaves(given)
     return pulled(chunk_gated_delta_rule(**{**given, **wanted}), wanted, (do, dht))
-
-
-def golden_gradients(case: OpCase, do: Tensor, dht: Tensor, scale: float | None = None) -> Gradients:
-    """The same from autograd of the float64 recurrence; slack tokens are zeros, for NaN would reach A_log."""
-    inputs = op_inputs(case, 0)
-    exact = {name: x.double().nan_to_num(0.0) for name in DIFFERENTIABLE if (x := getattr(inputs, name)) is not None}
-    wanted = leaves(exact)
-    inputs = replace(inputs, **wanted)
-    g, beta = golden_gates(case, inputs)
-    results = golden.recurrent_gated_delta_rule(
-        inputs.q, inputs.k, inputs.v, g, beta, scale=scale, initial_state=inputs.initial_state,
-        use_qk_l2norm=case.normalise, state_v_first=case.state_v_first, cu_seqlens=inputs.cu_seqlens,
-    )  # fmt: skip
-    return pulled(results, wanted, (do.double().nan_to_num(0.0), dht.double()))
 
 
 def equal(a: Gradients, b: Gradients) -> bool:

@@ -1,4 +1,4 @@
-"""The operator's gradients against float64, and what they promise bit for bit."""
+"""The operator's gradients: what they promise bit for bit, whatever comes in."""
 
 from __future__ import annotations
 
@@ -10,64 +10,20 @@ import torch
 from torch import Tensor
 
 from loomgen.ops import chunk_gated_delta_rule
-from loomgen.ops.autograd import DIFFERENTIABLE, Runner, differentiable
+from loomgen.ops.autograd import Runner, differentiable
 from loomgen.ops.backward import backward
 from loomgen.ops.dispatch import SCAN_VARIANTS, ScanVariant
 from loomgen.ops.forward import forward
 from loomgen.ops.library import emulated_library
 from loomgen.verify import OpCase, relative_l2, same_bits
+from loomgen.verify.op import OP_BOUNDS, golden_results, op_inputs
+from loomgen.verify.op_gradients import GRADIENTS, OutputGradients
 from tests.ops.call import arguments, tokens
-from tests.ops.gradients import RAW, SMALL, cotangents, equal, golden_gradients, gradients, leaves, pulled
+from tests.ops.gradients import RAW, SMALL, cotangents, equal, gradients, leaves, pulled
 from tests.ops.test_device import arguments as packed_arguments
-from tests.ops.test_device import misaligned
+from tests.ops.test_device import changed, misaligned
 
-BOUND = 5e-3
-BOUNDS = {"g": 1.5e-2, "A_log": 3e-2, "dt_bias": 3e-2}
-"""Relative L2 of each gradient, of others than those. What reaches a gate is a sum over all later tokens, and what
-reaches A_log and dt_bias one over all tokens, of terms that cancel where little decays."""
-
-F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
-
-CASES = [
-    OpCase(name="ragged, head dim 128", lengths=(0, 15, 64, 65, 130)),
-    OpCase(name="3 value heads a key head", lengths=(65, 9), heads=(1, 3), head_dim=64),
-    OpCase(name="2 key heads, batch", lengths=(70, 70), heads=(2, 4), head_dim=64, packed=False),
-    replace(SMALL, name="f16", dtype=F16),
-    replace(SMALL, name="f16, bf16 beta, head dim 128", dtype=F16, step=BF16, head_dim=128),
-    replace(SMALL, name="states with values first", state_v_first=True, step=BF16),
-    replace(SMALL, name="no initial state", initial_state=False),
-    replace(SMALL, name="norm off", normalise=False),
-    replace(SMALL, name="g = None", gates="none"),
-    replace(SMALL, name="g = 0", gates="zero"),
-    replace(SMALL, name="g down to -316", gates="strong"),
-    replace(SMALL, name="views, slack", views=True, slack=70),
-    replace(RAW, name="raw gates and steps, slack", slack=3),
-    replace(RAW, name="raw gates in fp32, no bias, batch", lengths=(66, 66), raw_gates=F32, raw_steps=None,
-            negative=False, bias=False, packed=False),
-    replace(RAW, name="raw steps", raw_gates=None, raw_steps=F32),
-    replace(RAW, name="raw steps, g = None", raw_gates=None, raw_steps=F16, gates="none", negative=False),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_gradients_are_those_of_the_recurrence(case: OpCase) -> None:
-    do, dht = cotangents(case)
-    found, exact = gradients(case, do=do, dht=dht), golden_gradients(case, do, dht)
-    assert found.keys() == exact.keys()
-    n_used = sum(case.lengths)
-    for name, wanted in exact.items():
-        gradient = found[name]
-        assert gradient is not None and wanted is not None and gradient.shape == wanted.shape, name
-        if name in ("q", "k", "v", "g", "beta"):
-            gradient, wanted = gradient.flatten(0, 1), wanted.flatten(0, 1)
-            assert not gradient[n_used:].any(), name
-            gradient, wanted = gradient[:n_used], wanted[:n_used]
-        error = relative_l2(gradient, wanted)
-        assert error <= BOUNDS.get(name, BOUND), (name, error)
-
-
-def test_the_cases_cover_every_argument() -> None:
-    assert {name for case in CASES for name in leaves(arguments(case))} == set(DIFFERENTIABLE)
+F16, BF16 = torch.float16, torch.bfloat16
 
 
 def test_gradients_have_the_dtypes_of_their_arguments() -> None:
@@ -87,11 +43,12 @@ def test_gradients_have_the_dtypes_of_their_arguments() -> None:
 
 def test_a_scale_is_that_of_the_forward() -> None:
     do, dht = cotangents(SMALL)
-    found, exact = gradients(SMALL, do=do, dht=dht, scale=0.5), golden_gradients(SMALL, do, dht, scale=0.5)
+    found = gradients(SMALL, do=do, dht=dht, scale=0.5)
+    given = OutputGradients(do=do.double() * 0.5 * SMALL.head_dim**0.5, dht=dht)
+    exact = golden_results(SMALL, op_inputs(SMALL, 0), given)
     for name, gradient in found.items():
-        wanted = exact[name]
-        assert gradient is not None and wanted is not None
-        assert relative_l2(gradient, wanted) <= BOUNDS.get(name, BOUND), name
+        assert gradient is not None
+        assert relative_l2(gradient, exact[GRADIENTS[name]]) <= OP_BOUNDS[GRADIENTS[name]], name
 
 
 @pytest.mark.parametrize("case", [SMALL, RAW], ids=["gates", "raw gates"])
@@ -165,7 +122,7 @@ def test_a_gradient_of_stride_0_is_read_as_what_it_says() -> None:
     assert equal(summed, gradients(SMALL, do=torch.ones_like(o), dht=None))
 
 
-@pytest.mark.parametrize("case", [SMALL, replace(RAW, state_v_first=True)], ids=["gates", "raw gates"])
+@pytest.mark.parametrize("case", [SMALL, replace(RAW, state_v_first=True, dtype=F16)], ids=["gates", "raw gates, f16"])
 def test_what_is_saved_changes_no_bit(case: OpCase) -> None:
     do, dht = cotangents(case)
     minimal, states = (gradients(case, do=do, dht=dht, save=save) for save in ("minimal", "states"))
@@ -185,7 +142,7 @@ def test_scan_variants_agree(head_dim: int) -> None:
         )
         call = packed_arguments(case)
         wanted = leaves(call._asdict())
-        return pulled(differentiable(runner, call._replace(**wanted), "minimal"), wanted, (do, dht))
+        return pulled(differentiable(runner, changed(call, **wanted), "minimal"), wanted, (do, dht))
 
     first, *others = map(of, SCAN_VARIANTS)
     assert all(equal(first, other) for other in others)
@@ -212,6 +169,18 @@ def test_a_sequence_alone_equals_itself_in_a_pack() -> None:
         x, y = packed["initial_state"], alone["initial_state"]
         assert x is not None and y is not None and same_bits(x[n].contiguous(), y[0].contiguous()), n
         begin = end
+
+
+def test_a_sequence_that_is_resumed_has_the_gradients_of_one_pass() -> None:
+    case = replace(SMALL, lengths=(97,))
+    do, dht = cotangents(case)
+    given = {**arguments(case), "cu_seqlens": None}
+    wanted = leaves(given)
+    first, second = ({**given, **wanted, **tokens(wanted, *part)} for part in ((0, 64), (64, 97)))
+    o, state = chunk_gated_delta_rule(**first)
+    o_after, final = chunk_gated_delta_rule(**{**second, "initial_state": state})
+    resumed = pulled((torch.cat([o, o_after], dim=1), final), wanted, (do, dht))
+    assert equal(resumed, gradients(case, do=do, dht=dht))
 
 
 def test_the_two_layouts_of_states_have_the_same_gradients() -> None:
