@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -117,7 +117,7 @@ def forward_row(case: Case, kernels: ByCompiler, timer: Timer, device: torch.dev
     return {"row": case.key, "pass": "fwd", "equal": equal, **reported(times)}
 
 
-def results(found: tuple[Tensor, Tensor | None]) -> tuple[Tensor, ...]:
+def results(found: Iterable[Tensor | None]) -> tuple[Tensor, ...]:
     return tuple(x for x in found if x is not None)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from loomgen.bench.evidence import write_document
+from loomgen.bench.implementations import package_version
 from loomgen.conformance.evidence import Card, versions
 from loomgen.toolchain.find import GXX, NVCC, find_tool, tool_version
 
@@ -42,6 +43,11 @@ def built_versions() -> dict[str, str]:
     }
 
 
+def package_versions(packages: Sequence[str]) -> dict[str, str]:
+    """Of other packages that take part, by name; ``unknown`` for those that are not installed as such."""
+    return {package: package_version(package) for package in packages}
+
+
 def write_evidence(
     out: Path,
     topic: str,
@@ -51,8 +57,8 @@ def write_evidence(
     command: str,
     commit: str,
     versions: Mapping[str, str] = TORCH_VERSIONS,
-) -> None:
-    """Writes ``out``/``topic``.<card>.json."""
+) -> Path:
+    """Writes ``out``/``topic``.<card>.json and returns its path."""
     document = {
         "card": card.name,
         "driver": card.driver,
@@ -62,4 +68,6 @@ def write_evidence(
         "command": command,
         "rows": list(rows),
     }
-    write_document(out / f"{topic}.{card.slug}.json", document)
+    path = out / f"{topic}.{card.slug}.json"
+    write_document(path, document)
+    return path

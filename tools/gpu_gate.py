@@ -1,7 +1,8 @@
-"""The forward on the first GPU, in one go: built, checked by the sanitizer, compared with float64 and with its own
-repeats, timed beside peers. Writes DIR/gpu_gate.json and DIR/gpu_gate.png.
+"""The operator on the first GPU, in one go: built, checked by the sanitizer, compared with float64 and with its own
+repeats, timed beside peers. Writes DIR/gpu_gate.json of the forward, DIR/training.<card>.json of a training call, and
+pictures beside them.
 
-    python -m tools.gpu_gate --out DIR --peer fla [--filter TEXT ...] [--minutes M]
+    python -m tools.gpu_gate --out DIR --peer fla [--pass fwdbwd] [--filter TEXT ...] [--minutes M]
 
 Needs torch for CUDA, cuda-bindings, pydantic, nvcc, ninja and compute-sanitizer, and the peers that are named. Exit
 codes: 0 all checks hold, 1 not, 2 could not run.
@@ -12,13 +13,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from loomgen.bench.evidence import OURS_NAME, Run, command_of, commit_of, compare, document, write_document
+from loomgen.bench.evidence import Run, command_of, commit_of, document, write_document
 from loomgen.bench.gpu import DEVICE
 from loomgen.bench.roofline import draw_roofline
 from loomgen.bench.sanitizer import Finding, find_sanitizer, sanitize
@@ -26,26 +27,34 @@ from loomgen.bench.session import Request, measure, require_all
 from loomgen.bench.table import table
 from loomgen.bench.timing import Settings
 from loomgen.bench.warm import Compilations, jobs
-from loomgen.bench.workloads import Suite
+from loomgen.bench.workloads import Pass, Suite
 from loomgen.errors import LoomgenError
+from loomgen.ops import dispatch_backward
+from loomgen.ops.dispatch import FAMILY
+from loomgen.registry import KernelEntry
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
 from loomgen.runtime.kernels import DeviceKernels
+from tools.gate_checks import checks_of
+from tools.gpu_evidence import Row as HostRow
 from tools.gpu_smoke import forward_kernels
+from tools.host_time import training_host_times
 
 ROOT = Path(__file__).resolve().parents[1]
 
-ERROR_BOUNDS = {"o": 4.5e-3, "state": 3.5e-3}
-"""Relative L2 errors against float64: independent random keys, normalised."""
-
-WORST_RATIO = 1.0
-MEAN_RATIO = 0.75
-"""Our GPU kernel time over a peer's: on any row, and in the geometric mean."""
+PASSES = {"fwd": (Pass.FWD,), "fwdbwd": (Pass.FWDBWD,), "both": (Pass.FWD, Pass.FWDBWD)}
 
 N_REPEATS = 100
+_N_HOST_CALLS_OF_TRAINING = 40
+"""Beside peers, which take milliseconds; what the host is held to is measured alone."""
+
+_N_HOST_ROUNDS = 5
 DEFAULT_MINUTES = 8.5
 _WARM_SHARE = 0.4
 """Of the time there is, what the peers' compilations and the sanitizer may take."""
+
+_FORWARD_SHARE = 0.4
+"""Of the time that is left, what the forward's rows may take where training calls are to follow."""
 
 _OK, _FAILED, _COULD_NOT_RUN = 0, 1, 2
 
@@ -64,79 +73,121 @@ class Stopwatch:
         self.seconds[part] = round(time.monotonic() - begin, 2)
 
 
-def build() -> int:
-    """Builds every kernel of the forward, all at once, into the cache that later calls read; how many they are."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What was done before anything was measured. ``findings`` are None where the sanitizer was not wanted."""
+
+    n_kernels: int
+    findings: list[Finding] | None
+    unfinished: int
+    host: list[HostRow]
+
+
+def training_kernels(kernels: DeviceKernels) -> list[KernelEntry]:
+    """Every kernel that only a backward of usual gates and steps runs."""
+    stages = dispatch_backward.STAGES
+    return [entry for entry in kernels.registry.kernels if entry.family == FAMILY and entry.stage in stages]
+
+
+def build(passes: Sequence[Pass]) -> int:
+    """Builds every kernel of ``passes``, all at once, into the cache that later calls read; how many they are."""
     kernels = DeviceKernels(DEVICE.index, CudaDriver(), CubinStore())
     wanted = forward_kernels(kernels)
+    if Pass.FWDBWD in passes:
+        wanted += training_kernels(kernels)
     kernels.prepare(wanted)
     return len(wanted)
 
 
-def checks_of(run: Run, findings: Sequence[Finding]) -> dict[str, bool]:
-    """Every claim, by name. A row without a result, or that was not measured, holds none."""
-    rows = run.rows
-    checks = {
-        "complete": bool(rows) and not run.not_measured and not any(row.failures for row in rows),
-        "accurate": all(_accurate(row.rel_l2.get(OURS_NAME, {})) for row in rows),
-        "repeats_equal": all(row.repeats_equal.get(OURS_NAME, False) for row in rows),
-        "sanitizer_clean": bool(findings) and all(finding.ok for finding in findings),
-    }
-    for peer, found in compare(rows).items():
-        checks[f"no_row_slower_than_{peer}"] = found.worst <= WORST_RATIO
-        checks[f"mean_against_{peer}"] = found.geometric_mean <= MEAN_RATIO
-    return checks
-
-
-def _accurate(errors: Mapping[str, float]) -> bool:
-    return bool(errors) and all(error <= ERROR_BOUNDS[part] for part, error in errors.items())
-
-
-def request_of(options: argparse.Namespace, deadline: float) -> Request:
+def request_of(options: argparse.Namespace, what: Pass, deadline: float) -> Request:
+    trains = what is Pass.FWDBWD
+    host_calls = _N_HOST_CALLS_OF_TRAINING if trains else Settings().host_calls
     return Request(
         peers=tuple(options.peer),
         suites=tuple(map(Suite, options.suite or [suite.value for suite in Suite])),
         filters=tuple(options.filter),
+        what=what,
         commit=commit_of(ROOT) if options.commit is None else options.commit,
         command=command_of(["python", "-m", "tools.gpu_gate"], sys.argv[1:]),
-        settings=Settings(repeats=N_REPEATS),
+        settings=Settings(repeats=options.repeats, host_calls=host_calls),
         deadline=deadline,
     )
 
 
-def gate(options: argparse.Namespace) -> dict[str, Any]:
-    """The document of the whole run, also written; raises what :func:`measure` raises, MissingTool, BuildFailed."""
-    begin = time.monotonic()
-    request = request_of(options, begin + 60 * options.minutes)
-    require_all(request)
-    sanitizer = find_sanitizer()
-    watch = Stopwatch()
-    warm_deadline = begin + _WARM_SHARE * 60 * options.minutes
-    with Compilations(jobs(request.peers, request.cases())) as compilations:
+def prepare(options: argparse.Namespace, requests: Sequence[Request], watch: Stopwatch, deadline: float) -> Prepared:
+    """Builds, sanitizes and lets the peers compile, side by side, until ``deadline``; then times the host, alone."""
+    passes = [request.what for request in requests]
+    sanitizer = find_sanitizer() if options.sanitizer else None
+    findings = None
+    wanted = [job for request in requests for job in jobs(request.peers, request.cases(), request.what)]
+    with Compilations(wanted) as compilations:
         with watch.timing("build"):
-            n_kernels = build()
-        with watch.timing("sanitize"):
-            findings = sanitize(sanitizer, warm_deadline)
+            n_kernels = build(passes)
+        if sanitizer is not None:
+            with watch.timing("sanitize"):
+                findings = sanitize(sanitizer, deadline, passes)
         with watch.timing("wait for the peers' compilations"):
-            unfinished = compilations.unfinished(warm_deadline)
+            unfinished = compilations.unfinished(deadline)
+    host: list[HostRow] = []
+    if Pass.FWDBWD in passes:
+        with watch.timing("host times"):
+            host = list(training_host_times(n_rounds=_N_HOST_ROUNDS))
+    return Prepared(n_kernels=n_kernels, findings=findings, unfinished=unfinished, host=host)
+
+
+def run_pass(request: Request, out: Path, prepared: Prepared, watch: Stopwatch) -> dict[str, Any]:
+    """The document of one pass, also written after each row."""
+    host = prepared.host if request.what is Pass.FWDBWD else []
 
     def found(run: Run) -> dict[str, Any]:
         return {
             **document(run),
-            "kernels_built": n_kernels,
+            "kernels_built": prepared.n_kernels,
             "seconds": watch.seconds,
-            "unfinished_peer_compilations": unfinished,
-            "sanitizer": [asdict(finding) for finding in findings],
-            "checks": checks_of(run, findings),
+            "unfinished_peer_compilations": prepared.unfinished,
+            "sanitizer": [asdict(finding) for finding in prepared.findings or ()],
+            "host": [asdict(row) for row in host],
+            "checks": checks_of(run, prepared.findings, host),
         }
 
-    path = options.out / "gpu_gate.json"
-    with watch.timing("measure"):
-        run = measure(request, lambda run: write_document(path, found(run)))
+    def write(run: Run) -> None:
+        write_document(path_of(out, run), found(run))
+        print(_last(run), flush=True)
+
+    with watch.timing(f"measure {request.what.value}"):
+        run = measure(request, write)
     content = found(run)
+    path = path_of(out, run)
     write_document(path, content)
     print(table(run))
     _draw(run, path.with_suffix(".png"))
     return content
+
+
+def path_of(out: Path, run: Run) -> Path:
+    return out / ("gpu_gate.json" if run.what is Pass.FWD else f"training.{run.card.slug}.json")
+
+
+def _last(run: Run) -> str:
+    """The row that was just measured, for who watches."""
+    row = run.rows[-1]
+    times = ", ".join(f"{name} {times.kernel_ms.median:.3f} ms" for name, times in row.times.items())
+    return f"{run.what.value} {row.case.key}: {times}{' FAILED ' if row.failures else ''}{', '.join(row.failures)}"
+
+
+def gate(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The documents of all passes, also written; raises what :func:`measure` raises, MissingTool, BuildFailed."""
+    begin = time.monotonic()
+    end = begin + 60 * options.minutes
+    requests = [request_of(options, what, end) for what in PASSES[options.what]]
+    for request in requests:
+        require_all(request)
+    watch = Stopwatch()
+    prepared = prepare(options, requests, watch, begin + _WARM_SHARE * 60 * options.minutes)
+    if len(requests) > 1:
+        now = time.monotonic()
+        requests[0] = request_of(options, requests[0].what, now + _FORWARD_SHARE * (end - now))
+    return [run_pass(request, options.out, prepared, watch) for request in requests]
 
 
 def _draw(run: Run, path: Path) -> None:
@@ -147,12 +198,16 @@ def _draw(run: Run, path: Path) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="gpu_gate", description="The forward on the first GPU, in one go.")
-    parser.add_argument("--out", type=Path, required=True, help="folder for gpu_gate.json and gpu_gate.png")
+    parser = argparse.ArgumentParser(prog="gpu_gate", description="The operator on the first GPU, in one go.")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the documents and pictures")
+    parser.add_argument("--pass", dest="what", choices=list(PASSES), default="fwd", help="what is run")
     parser.add_argument("--peer", action="append", default=[], help="measured beside loomgen; repeatable")
     parser.add_argument("--suite", action="append", choices=[suite.value for suite in Suite], help="default: all")
-    parser.add_argument("--filter", action="append", default=[], help="only rows whose key contains this; repeatable")
+    parser.add_argument("--filter", action="append", default=[],
+                        help="only rows whose key contains this, those of the first first; repeatable")  # fmt: skip
+    parser.add_argument("--repeats", type=int, default=N_REPEATS, help="calls whose bits are compared, a row")
     parser.add_argument("--minutes", type=float, default=DEFAULT_MINUTES, help="time for all of it")
+    parser.add_argument("--no-sanitizer", dest="sanitizer", action="store_false", help="without compute-sanitizer")
     parser.add_argument("--commit", help="the commit, for the document (default: ask git)")
     return parser
 
@@ -160,13 +215,14 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        content = gate(options)
+        documents = gate(options)
     except LoomgenError as error:
         print(error, file=sys.stderr)
         return _COULD_NOT_RUN
-    for name, holds in content["checks"].items():
-        print(f"{'ok    ' if holds else 'FAILED'} {name}")
-    return _OK if all(content["checks"].values()) else _FAILED
+    for content in documents:
+        for name, holds in content["checks"].items():
+            print(f"{'ok    ' if holds else 'FAILED'} {name}")
+    return _OK if all(all(content["checks"].values()) for content in documents) else _FAILED
 
 
 if __name__ == "__main__":

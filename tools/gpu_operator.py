@@ -12,8 +12,7 @@ import argparse
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -21,7 +20,7 @@ from pathlib import Path
 import torch
 
 from loomgen import golden
-from loomgen.bench.timing import Spread, interleaved, spread
+from loomgen.bench.timing import Spread
 from loomgen.conformance.evidence import Card, first_card
 from loomgen.errors import LoomgenError
 from loomgen.ops.dispatch import FAMILY
@@ -31,13 +30,12 @@ from loomgen.runtime.kernels import DeviceKernels
 from loomgen.verify.op import CASES, OP_BOUND, OpCase, golden_op, op_inputs
 from loomgen.verify.stages import relative_l2
 from tools.gpu_evidence import Row, built_versions, line, write_evidence
+from tools.host_time import measured, medians_in_turn, microseconds, training_host_times
 from tools.operator_calls import Call, Results, make_call, make_exact_call, moved, same
 
 GPU = torch.device("cuda", 0)
 
 N_REPEATS = 100
-N_TIMED = 200
-N_ROUNDS = 20
 N_NEW_LENGTHS = 20
 HOST_MICROSECONDS = 80.0
 
@@ -215,37 +213,20 @@ def emulator(case: OpCase, arch: str) -> Row:
     return Row(check="emulator", case=case.name, measured={"different": different}, bound=0, ok=ok)
 
 
-def microseconds(call: Callable[[], object]) -> float:
-    """Until ``call`` returns, with nothing queued before it."""
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    call()
-    return 1e6 * (time.perf_counter() - start)
-
-
-def median_us(call: Callable[[], object]) -> float:
-    return statistics.median(microseconds(call) for _ in range(N_TIMED))
-
-
 def host_times() -> Iterator[Row]:
-    """Of warm calls, in turn: what else the machine does, for longer than a median takes, then meets all of them."""
     calls = {case.name: make_call(case).on(GPU) for case in TIMED}
-    for call in calls.values():
-        call.run()
-    medians = interleaved({name: call.run for name, call in calls.items()}, N_ROUNDS, median_us)
+    medians = medians_in_turn({name: call.run for name, call in calls.items()})
     for name, call in calls.items():
-        yield host_time(call, spread(medians[name]))
+        yield host_time(call, medians[name])
 
 
 def host_time(call: Call, medians: Spread) -> Row:
-    """The least of several medians, since other users of the machine come and go, their middle and the largest; and of
-    a call whose lengths are new, for which a plan is made.
-    """
-    measured = {"median_us": medians.low, "middle_us": medians.median, "largest_us": medians.high}
+    """Of warm calls, and of a call whose lengths are new, for which a plan is made."""
+    found = measured(medians)
     if call.case.packed:
-        measured["new_lengths_us"] = statistics.median(new_lengths(call))
+        found["new_lengths_us"] = statistics.median(new_lengths(call))
     ok = medians.low <= HOST_MICROSECONDS
-    return Row(check="host time", case=call.case.name, measured=measured, bound=HOST_MICROSECONDS, ok=ok)
+    return Row(check="host time", case=call.case.name, measured=found, bound=HOST_MICROSECONDS, ok=ok)
 
 
 def new_lengths(call: Call) -> Iterator[float]:
@@ -271,6 +252,7 @@ def results(arch: str) -> Iterator[Row]:
     yield from (check(RAGGED) for check in (graph, streams))
     yield from (emulator(case, arch) for case in EXACT)
     yield from host_times()
+    yield from training_host_times()
 
 
 def write_rows(out: Path, card: Card, commit: str, rows: Sequence[Row]) -> None:

@@ -1,9 +1,10 @@
-"""Time the variants of the state scan on the first GPU, over numbers of sequences and heads.
+"""Time the variants of the state scans on the first GPU, over numbers of sequences and heads.
 
-    python -m tools.gpu_scan_variants --out DIR --commit SHA
+    python -m tools.gpu_scan_variants --out DIR --commit SHA [--stage fwd_h|dhu] [--variant r32k2 ...]
 
-What `loomgen.ops.dispatch.scan_variant` goes by. Variants are interleaved, the L2 cache is flushed before each launch;
-medians. Writes DIR/scan_variants.<card>.json. Needs torch for CUDA, cuda-bindings, pydantic, nvcc and ninja.
+What `loomgen.ops.dispatch.scan_variant` goes by, of the forward's scan and of the backward's, which goes in reverse.
+Variants are interleaved, the L2 cache is flushed before each launch; medians. Writes DIR/scan_variants.<card>.json.
+Needs torch for CUDA, cuda-bindings, pydantic, nvcc and ninja.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from loomgen.bench.evidence import command_of
 from loomgen.bench.gpu import DEVICE, GpuTimer
 from loomgen.bench.timing import Timed, interleaved
 from loomgen.conformance.evidence import first_card
-from loomgen.ops.dispatch import CHUNK, CallShape, ScanVariant, scan_variant, select
-from loomgen.registry import KernelEntry
+from loomgen.ops.dispatch import CHUNK, SCAN_VARIANTS, CallShape, ScanVariant, scan_variant, select
+from loomgen.ops.dispatch_backward import select_backward
+from loomgen.registry import KernelEntry, Registry
 from loomgen.runtime.bind import Value
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
@@ -31,7 +35,7 @@ from loomgen.runtime.resident import upload
 from loomgen.runtime.tables import window_tables
 from tools.gpu_evidence import write_evidence
 
-VARIANTS: tuple[ScanVariant, ...] = ("r32k2", "r32k1", "r64k1")
+STAGES = ("fwd_h", "dhu")
 N_TOKENS = 16384
 SHAPES = (
     (1, 8, 16),
@@ -50,7 +54,8 @@ WARMUPS, CALLS = 3, 15
 
 
 def inputs(n_sequences: int, key_heads: int, value_heads: int) -> dict[str, Value]:
-    """Random tensors of the scan's arguments: keys of length one, gates of a mild decay, inverses near the identity."""
+    """Random tensors of both scans' arguments: queries and keys of length one, gates of a mild decay, inverses near the
+    identity. No scan writes what it reads; what both write has the same shapes."""
     generator = torch.Generator(device=DEVICE).manual_seed(0)
 
     def normal(*shape: int) -> torch.Tensor:
@@ -62,15 +67,29 @@ def inputs(n_sequences: int, key_heads: int, value_heads: int) -> dict[str, Valu
     below = (normal(n_chunks, CHUNK, value_heads, CHUNK) / CHUNK).permute(0, 2, 1, 3).tril(-1).permute(0, 2, 1, 3)
     inverses = below + torch.eye(CHUNK, device=DEVICE)[:, None]
     rows = (N_TOKENS, value_heads, HEAD_DIM)
+    states = torch.empty(n_chunks, value_heads, HEAD_DIM, HEAD_DIM, dtype=torch.bfloat16, device=DEVICE)
+    by_value = torch.empty(n_chunks, value_heads, HEAD_DIM, CHUNK, dtype=torch.bfloat16, device=DEVICE)
     return {
+        "qn": (normal(N_TOKENS, key_heads, HEAD_DIM) * HEAD_DIM**-0.5).bfloat16(),
         "kn": (normal(N_TOKENS, key_heads, HEAD_DIM) * HEAD_DIM**-0.5).bfloat16(),
         "v": normal(*rows).bfloat16(),
+        "do": normal(*rows).bfloat16(),
+        "dn": normal(*rows).bfloat16(),
+        "scale": HEAD_DIM**-0.5,
         "A": inverses.reshape(N_TOKENS, value_heads, CHUNK).bfloat16(),
         "G": gates.cumsum(-1),
         "beta": normal(*by_chunk).sigmoid(),
-        "h": torch.empty(n_chunks, value_heads, HEAD_DIM, HEAD_DIM, dtype=torch.bfloat16, device=DEVICE),
-        "v_new": torch.empty(n_chunks, value_heads, HEAD_DIM, CHUNK, dtype=torch.bfloat16, device=DEVICE),
+        "h": states,
+        "dh": states,
+        "v_new": by_value,
+        "dx": by_value,
     }
+
+
+def kernel_of(registry: Registry, call: CallShape, stage: str, variant: ScanVariant) -> KernelEntry:
+    if stage == "fwd_h":
+        return select(registry, call, variant).fwd_h
+    return select_backward(registry, call, has_states=True, variant=variant).dhu
 
 
 def plan(kernels: DeviceKernels, kernel: KernelEntry, given: dict[str, Value], n_sequences: int) -> LaunchPlan:
@@ -78,7 +97,13 @@ def plan(kernels: DeviceKernels, kernel: KernelEntry, given: dict[str, Value], n
     return prepare_plan(kernels, [kernel], given, upload(tables.by_name(), DEVICE))
 
 
-def measure(kernels: DeviceKernels, timer: GpuTimer, shape: tuple[int, int, int]) -> dict[str, Any]:
+def measure(
+    kernels: DeviceKernels,
+    timer: GpuTimer,
+    stage: str,
+    shape: tuple[int, int, int],
+    variants: Sequence[ScanVariant] = SCAN_VARIANTS,
+) -> dict[str, Any]:
     """A row of the evidence: the median time of each variant in ms, and what the dispatch chooses."""
     given = inputs(*shape)
     call = CallShape(
@@ -88,7 +113,7 @@ def measure(kernels: DeviceKernels, timer: GpuTimer, shape: tuple[int, int, int]
         activation=torch.bfloat16,
         step=torch.float32,
     )
-    plans = {name: plan(kernels, select(kernels.registry, call, name).fwd_h, given, shape[0]) for name in VARIANTS}
+    plans = {name: plan(kernels, kernel_of(kernels.registry, call, stage, name), given, shape[0]) for name in variants}
     addresses = {
         name: [tensor.data_ptr() for tensor in (given[n] for n in made.names) if isinstance(tensor, torch.Tensor)]
         for name, made in plans.items()
@@ -98,22 +123,25 @@ def measure(kernels: DeviceKernels, timer: GpuTimer, shape: tuple[int, int, int]
     times = interleaved(launches, CALLS, timer.call_ms)
     row = f"{shape[0]}x{N_TOKENS // shape[0]} {shape[1]}/{shape[2]}"
     medians = {name: round(statistics.median(samples), 4) for name, samples in times.items()}
-    return {"row": row, "pass": "fwd_h", "kernel_ms": medians, "chosen": scan_variant(call)}
+    return {"row": row, "pass": stage, "kernel_ms": medians, "chosen": scan_variant(call)}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--commit", required=True)
+    parser.add_argument("--stage", action="append", choices=STAGES, help="default: both; repeatable")
+    parser.add_argument("--variant", action="append", choices=SCAN_VARIANTS, help="default: all; repeatable")
     options = parser.parse_args()
     card = first_card()
     kernels = DeviceKernels(0, CudaDriver(), CubinStore())
     timer = GpuTimer()
-    rows = [measure(kernels, timer, shape) for shape in SHAPES]
-    command = f"python -m tools.gpu_scan_variants --out DIR --commit {options.commit}"
+    variants = options.variant or SCAN_VARIANTS
+    rows = [measure(kernels, timer, stage, shape, variants) for stage in options.stage or STAGES for shape in SHAPES]
+    command = command_of(["python", "-m", "tools.gpu_scan_variants"], sys.argv[1:])
     write_evidence(options.out, "scan_variants", card, rows, command=command, commit=options.commit)
     for row in rows:
-        print(row["row"], row["kernel_ms"], row["chosen"])
+        print(row["pass"], row["row"], row["kernel_ms"], row["chosen"])
     return 0
 
 

@@ -26,7 +26,7 @@ from loomgen.conformance.evidence import first_card
 from loomgen.errors import LoomgenError
 from loomgen.ops.arguments import Arguments
 from loomgen.ops.device import DeviceForward
-from loomgen.ops.dispatch import FAMILY, SLACK, STAGES, TABLES
+from loomgen.ops.dispatch import FAMILY, GATES, SLACK, STAGES, TABLES
 from loomgen.registry import KernelEntry, Registry
 from loomgen.runtime.bundle import Bundle, kernel_root
 from loomgen.runtime.compilers import VARIABLE, find_compiler
@@ -48,7 +48,7 @@ _OK, _FAILED, _COULD_NOT_RUN = 0, 1, 2
 
 def forward_kernels(registry: Registry) -> list[KernelEntry]:
     """Every kernel that a forward can launch."""
-    stages = (*STAGES, TABLES, SLACK)
+    stages = (*STAGES, GATES, TABLES, SLACK)
     return [kernel for kernel in registry.kernels if kernel.family == FAMILY and kernel.stage in stages]
 
 

@@ -8,20 +8,22 @@ import platform
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from loomgen.bench.gpu import Ceilings
-from loomgen.bench.implementations import Implementation, package_version
+from loomgen.bench.implementations import OURS, PEERS, Implementation, package_version
 from loomgen.bench.timing import Settings, Spread, Times, geometric_mean
 from loomgen.bench.workloads import Case, Pass
 from loomgen.conformance.evidence import Card
 
-OURS_NAME = "loomgen"
+OURS_NAME = OURS.name
+OUR_NAMES = frozenset((OURS_NAME, *(name for name, peer in PEERS.items() if peer.ours)))
 _KERNELS_KEPT = 8
+_SUMS_KEPT = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,7 @@ class Row:
     rel_l2: Mapping[str, Mapping[str, float]]
     repeats_equal: Mapping[str, bool]
     failures: Mapping[str, str]
+    digests: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def ratios(self) -> dict[str, float]:
         """Our GPU kernel time over each peer's."""
@@ -42,7 +45,7 @@ class Row:
         return {
             name: ours.kernel_ms.median / times.kernel_ms.median
             for name, times in self.times.items()
-            if name != OURS_NAME
+            if name not in OUR_NAMES
         }
 
 
@@ -105,7 +108,7 @@ def document(run: Run) -> dict[str, Any]:
 
 def _row(row: Row, run: Run) -> dict[str, Any]:
     case, work, times = row.case, row.case.workload, row.times
-    io_bytes, flops = work.io_bytes(), work.flops()
+    io_bytes, flops = work.io_bytes(run.what), work.flops(run.what)
     return {
         "row": case.key,
         "suite": case.suite.value,
@@ -122,9 +125,12 @@ def _row(row: Row, run: Run) -> dict[str, Any]:
         "host_us": {name: t.host_us.median for name, t in times.items()},
         "launches": {name: len(t.kernels) for name, t in times.items()},
         "kernels": {name: _longest(t) for name, t in times.items()},
+        "kernel_sums": {name: [asdict(kernel) for kernel in t.kernel_sums[:_SUMS_KEPT]] for name, t in times.items()},
+        "peak_bytes": {name: t.peak_bytes for name, t in times.items()},
         "ratios": row.ratios(),
         "rel_l2": {name: {part: _finite(e) for part, e in parts.items()} for name, parts in row.rel_l2.items()},
         "repeats_equal": dict(row.repeats_equal),
+        "digests": {name: dict(parts) for name, parts in row.digests.items()},
         "failures": dict(row.failures),
     }
 

@@ -94,6 +94,14 @@ class GpuTimer:
                 return self._profile_once(calls)
         return self._profile_once(calls)
 
+    def peak_bytes(self, call: Timed) -> int:
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated(DEVICE)
+        torch.cuda.reset_peak_memory_stats(DEVICE)
+        call()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated(DEVICE) - before
+
     def _profile_once(self, calls: Sequence[Timed]) -> list[tuple[KernelTime, ...]]:
         torch.cuda.synchronize()
         with profile(activities=[ProfilerActivity.CUDA]) as recorded:

@@ -28,11 +28,16 @@ class UnknownPeer(LoomgenError):
     """A name that no peer has."""
 
 
+class NoBackward(LoomgenError):
+    """A peer that has no backward is named for a pass that needs one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Implementation:
     """``bind(inputs, final)`` makes the call that is timed: it returns ``o``, shaped like v, and with ``final`` the
     final states, fp32, with rows of keys (``kv``: [N, HV, K, V]) or of values (``vk``). Conversions to its own
-    conventions are made when it is bound, untimed. ``environ`` holds before ``module`` is imported."""
+    conventions are made when it is bound, untimed. ``environ`` holds before ``module`` is imported. ``backward``:
+    autograd differentiates its calls. ``ours``: it is loomgen, called in one way or another, and no peer."""
 
     name: str
     module: str
@@ -40,6 +45,8 @@ class Implementation:
     bind: Callable[[Inputs, bool], Call]
     state_layout: Literal["kv", "vk"] = "kv"
     environ: Mapping[str, str] = field(default_factory=dict)
+    backward: bool = True
+    ours: bool = False
 
     def require(self) -> None:
         """Sets its environment and imports it; raises :class:`MissingPeer`."""
@@ -78,11 +85,11 @@ def _state_of_values_first(x: Inputs) -> Tensor | None:
     return None if x.initial_state is None else x.initial_state.transpose(-1, -2).contiguous()
 
 
-def _bind_loomgen(x: Inputs, final: bool) -> Call:
+def _bind_loomgen(x: Inputs, final: bool, **options: Any) -> Call:
     rule = _function("loomgen.ops", "chunk_gated_delta_rule")
     return partial(
         rule, *_arguments(x), initial_state=x.initial_state, output_final_state=final, use_qk_l2norm_in_kernel=True,
-        cu_seqlens=x.cu_seqlens, cu_seqlens_cpu=x.cu_seqlens_cpu, backend="cuda",
+        cu_seqlens=x.cu_seqlens, cu_seqlens_cpu=x.cu_seqlens_cpu, backend="cuda", **options,
     )  # fmt: skip
 
 
@@ -139,7 +146,7 @@ def _bind_attn_gym(x: Inputs, final: bool) -> Call:
     return call
 
 
-OURS = Implementation(name="loomgen", module="loomgen.ops", packages=("cuda-bindings",), bind=_bind_loomgen)
+OURS = Implementation(name="loomgen", module="loomgen.ops", packages=("cuda-bindings",), bind=_bind_loomgen, ours=True)
 
 PEERS = {
     peer.name: peer
@@ -147,7 +154,7 @@ PEERS = {
         Implementation(
             name="fla",
             module="fla.ops.gated_delta_rule",
-            packages=("fla-core", "triton"),
+            packages=("fla-core", "triton", "tilelang"),  # tilelang: its backward on Hopper with Triton before 3.7.1
             bind=_bind_fla,
             environ={"FLA_FLASH_QLA": "0"},  # or it hands its calls to FlashQLA where that is installed
         ),
@@ -169,6 +176,7 @@ PEERS = {
             packages=("flashinfer-python", "nvidia-cutlass-dsl"),
             bind=_bind_flashinfer,
             state_layout="vk",
+            backward=False,
         ),
         Implementation(
             name="attn_gym",
@@ -177,9 +185,17 @@ PEERS = {
             bind=_bind_attn_gym,
             state_layout="vk",
         ),
+        Implementation(
+            name="loomgen_states",
+            module="loomgen.ops",
+            packages=("cuda-bindings",),
+            bind=partial(_bind_loomgen, save="states"),
+            ours=True,
+        ),
     )
 }
-"""By name. ``flash_qla_nocp`` is FlashQLA without its automatic parallelism over parts of a sequence."""
+"""By name. ``flash_qla_nocp`` is FlashQLA without its automatic parallelism over parts of a sequence;
+``loomgen_states`` is loomgen with the states of all chunks kept for its backward."""
 
 
 def peer_named(name: str) -> Implementation:

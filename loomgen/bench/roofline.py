@@ -34,8 +34,8 @@ def points(run: Run) -> list[Point]:
         Point(
             name=name,
             row=row.case.key,
-            intensity=row.case.workload.flops() / row.case.workload.io_bytes(),
-            tflops=row.case.workload.flops() / times.kernel_ms.median / 1e9,
+            intensity=row.case.workload.flops(run.what) / row.case.workload.io_bytes(run.what),
+            tflops=row.case.workload.flops(run.what) / times.kernel_ms.median / 1e9,
         )
         for row in run.rows
         for name, times in row.times.items()

@@ -7,43 +7,64 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
 
-from loomgen.bench.checks import POLLUTED_BYTES, errors_of, repeats_equal
+from loomgen.bench.checks import POLLUTED_BYTES, digest, errors_of, repeats_equal
 from loomgen.bench.evidence import Row
-from loomgen.bench.implementations import Call, Implementation
-from loomgen.bench.inputs import Inputs, make_inputs
+from loomgen.bench.implementations import Implementation
+from loomgen.bench.inputs import Inputs, OutputGradients, make_gradients, make_inputs
 from loomgen.bench.reference import recurrent_reference
+from loomgen.bench.steps import Results, Step, forward_step, training_step
 from loomgen.bench.timing import Settings, Timer, Times, measure_times
-from loomgen.bench.workloads import Case, Gate
+from loomgen.bench.training_reference import training_reference
+from loomgen.bench.workloads import Case, Pass
 
 _MESSAGE_CHARACTERS = 300
 
-Reference = tuple[Tensor, Tensor]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """A case's tensors; in a training call with the ``gradients`` of its outputs."""
+
+    case: Case
+    x: Inputs
+    gradients: OutputGradients | None
+
+    def step(self, implementation: Implementation, *, final: bool) -> Step:
+        if self.gradients is None:
+            return forward_step(implementation, self.x, final=final)
+        return training_step(implementation, self.x, self.gradients, final=final)
+
+    def reference(self) -> Results:
+        """What every step with the final states is to return, in float64."""
+        if self.gradients is None:
+            return dict(zip(("o", "state"), recurrent_reference(self.x), strict=True))
+        return training_reference(self.x, self.gradients)
 
 
 @dataclass(slots=True)
 class References:
     """The float64 results of the case before: the next one often differs in layout alone."""
 
-    _of: tuple[str, Gate, bool] | None = None
-    _kept: Reference | None = None
+    _of: tuple[object, ...] | None = None
+    _kept: Results | None = None
 
-    def of(self, case: Case, x: Inputs) -> Reference:
-        content = (case.workload.content, case.gate, case.with_state)
+    def of(self, given: Given) -> Results:
+        case = given.case
+        content = (case.workload.content, case.gate, case.twist, case.with_state)
         if self._kept is None or self._of != content:
             self._kept = None
-            self._of, self._kept = content, recurrent_reference(x)
+            self._of, self._kept = content, given.reference()
         return self._kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """``implementations``, timed by ``timer`` on tensors of ``device``."""
+    """``implementations``, timed by ``timer`` on tensors of ``device``: ``what`` of them."""
 
     implementations: Sequence[Implementation]
     timer: Timer
     device: torch.device
+    what: Pass = Pass.FWD
     settings: Settings = field(default_factory=Settings)
     polluted_bytes: int = POLLUTED_BYTES
     _references: References = field(default_factory=References, repr=False)
@@ -51,28 +72,38 @@ class Bench:
     @torch.no_grad()
     def measure(self, case: Case) -> Row:
         """An implementation that raises on the way is a failure of the row; the others are measured all the same."""
-        x = make_inputs(case, self.device)
+        given = self._given(case)
         failures: dict[str, str] = {}
-        times = self._times(x, failures) if case.timed else {}
-        reference = self._references.of(case, x)
+        times = self._times(given, failures) if case.timed else {}
+        reference = self._references.of(given)
         errors: dict[str, Mapping[str, float]] = {}
         equal: dict[str, bool] = {}
+        digests: dict[str, Mapping[str, str]] = {}
         for implementation in self._alive(failures):
             name = implementation.name
             try:
-                call = implementation.bind(x, True)
-                first = call()
-                errors[name] = errors_of(implementation, first, reference)
-                equal[name] = repeats_equal(call, first, self.settings.repeats, polluted_bytes=self.polluted_bytes)
+                step = given.step(implementation, final=True)
+                first = step()
+                errors[name] = errors_of(first, reference)
+                digests[name] = {part: digest(x) for part, x in first.items()}
+                equal[name] = self._repeats_equal(implementation, step, first)
             except Exception as error:  # whatever a peer raises, the others' results are wanted
                 failures[name] = _message(error)
-        return Row(case=case, times=times, rel_l2=errors, repeats_equal=equal, failures=failures)
+        return Row(case=case, times=times, rel_l2=errors, repeats_equal=equal, digests=digests, failures=failures)
 
-    def _times(self, x: Inputs, failures: dict[str, str]) -> dict[str, Times]:
-        calls: dict[str, Call] = {}
+    def _given(self, case: Case) -> Given:
+        x = make_inputs(case, self.device)
+        return Given(case=case, x=x, gradients=None if self.what is Pass.FWD else make_gradients(case, x))
+
+    def _repeats_equal(self, implementation: Implementation, step: Step, first: Results) -> bool:
+        repeats = self.settings.repeats if implementation.ours else self.settings.peer_repeats
+        return repeats_equal(step, first, repeats, polluted_bytes=self.polluted_bytes)
+
+    def _times(self, given: Given, failures: dict[str, str]) -> dict[str, Times]:
+        calls: dict[str, Step] = {}
         for implementation in self.implementations:
             try:
-                call = implementation.bind(x, False)
+                call = given.step(implementation, final=False)
                 call()  # compiles and tunes what it has to
             except Exception as error:  # whatever a peer raises, the others' times are wanted
                 failures[implementation.name] = _message(error)
@@ -102,15 +133,15 @@ def measure_all(
     on_row: Callable[[list[Row]], None] = lambda rows: None,
 ) -> tuple[list[Row], list[str]]:
     """The rows of ``cases`` in their order, and the keys of those that ``deadline`` (of ``clock``, seconds) left
-    out: a case whose time would run past it, judged by the longest before it, is not begun. ``on_row`` is shown the
-    rows so far after each."""
+    out: a case whose time would run past it, judged by the longer of the two before it, is not begun. ``on_row`` is
+    shown the rows so far after each."""
     rows: list[Row] = []
-    longest = 0.0
+    seconds = [0.0]
     for n, case in enumerate(cases):
         start = clock()
-        if deadline is not None and start + longest > deadline:
+        if deadline is not None and start + max(seconds[-2:]) > deadline:
             return rows, [left.key for left in cases[n:]]
         rows.append(bench.measure(case))
-        longest = max(longest, clock() - start)
+        seconds.append(clock() - start)
         on_row(rows)
     return rows, []

@@ -9,7 +9,7 @@ import torch
 
 from loomgen.bench.evidence import Row, Run, versions_of
 from loomgen.bench.gpu import DEVICE, GpuTimer, measure_ceilings, require_gpu
-from loomgen.bench.implementations import OURS, Implementation, peer_named
+from loomgen.bench.implementations import OURS, Implementation, NoBackward, peer_named
 from loomgen.bench.run import Bench, measure_all
 from loomgen.bench.timing import Settings
 from loomgen.bench.workloads import Case, Pass, Suite, select
@@ -44,15 +44,18 @@ class Request:
         return found
 
     def implementations(self) -> tuple[Implementation, ...]:
-        """Ours, then the peers; raises UnknownPeer and MissingPeer."""
+        """Ours, then the peers; raises UnknownPeer, NoBackward and MissingPeer."""
         wanted = (OURS, *map(peer_named, dict.fromkeys(self.peers)))
         for implementation in wanted:
+            if self.what is not Pass.FWD and not implementation.backward:
+                raise NoBackward(f"{implementation.name} has no backward: it cannot be measured in {self.what.value}")
             implementation.require()
         return wanted
 
 
 def require_all(request: Request) -> tuple[tuple[Case, ...], tuple[Implementation, ...]]:
-    """What will be measured, if all of it is there; raises :class:`NoRows`, NoGpu, UnknownPeer and MissingPeer."""
+    """What will be measured, if all of it is there; raises :class:`NoRows`, NoGpu, UnknownPeer, NoBackward and
+    MissingPeer."""
     cases = request.cases()
     require_gpu()
     return cases, request.implementations()
@@ -79,5 +82,7 @@ def measure(request: Request, on_run: Callable[[Run], None] = lambda run: None) 
     def show(rows: Sequence[Row]) -> None:
         on_run(run_of(rows, [case.key for case in cases[len(rows) :]]))
 
-    bench = Bench(implementations=implementations, timer=timer, device=DEVICE, settings=request.settings)
+    bench = Bench(
+        implementations=implementations, timer=timer, device=DEVICE, what=request.what, settings=request.settings
+    )
     return run_of(*measure_all(bench, cases, deadline=request.deadline, on_row=show))

@@ -19,6 +19,15 @@ class KernelTime:
     us: float
 
 
+@dataclass(frozen=True, slots=True)
+class KernelSum:
+    """All launches of one kernel in a call: how many, and their time in all."""
+
+    name: str
+    launches: int
+    us: float
+
+
 class Timer(Protocol):
     """Times calls that start with none of their inputs in the L2 cache."""
 
@@ -31,16 +40,21 @@ class Timer(Protocol):
     def profile(self, calls: Sequence[Timed]) -> list[tuple[KernelTime, ...]]:
         """What the GPU ran in each of ``calls``, in their order."""
 
+    def peak_bytes(self, call: Timed) -> int:
+        """The most memory that was allocated at once during one call, above what was before it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How often calls are made: to warm up, for call times, for kernel times, for host times, for bits."""
+    """How often calls are made: to warm up, for call times, for kernel times, for host times, for our bits and for
+    peers'."""
 
     warmups: int = 5
     calls: int = 20
     profiled: int = 7
     host_calls: int = 200
     repeats: int = 20
+    peer_repeats: int = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +68,16 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """One implementation's times on one row; ``kernels`` are those of its median profiled call, longest first."""
+    """One implementation's times on one row; ``kernels`` are those of its median profiled call, longest first; of
+    ``kernel_sums``, by name in the order of their first launch there, each time is the median of all profiled calls.
+    """
 
     call_ms: Spread
     kernel_ms: Spread
     host_us: Spread
     kernels: tuple[KernelTime, ...]
+    kernel_sums: tuple[KernelSum, ...]
+    peak_bytes: int
 
 
 def spread(samples: Sequence[float]) -> Spread:
@@ -96,6 +114,7 @@ def measure_times(calls: Mapping[str, Timed], timer: Timer, settings: Settings) 
     host_us = interleaved(calls, settings.host_calls, timer.host_us)
     schedule = list(rounds(names, settings.profiled))
     profiles = list(zip(schedule, timer.profile([calls[name] for name in schedule]), strict=True))
+    peaks = {name: timer.peak_bytes(calls[name]) for name in names}
     times = {}
     for name in names:
         ran = sorted((kernels for owner, kernels in profiles if owner == name), key=total_us)
@@ -104,8 +123,23 @@ def measure_times(calls: Mapping[str, Timed], timer: Timer, settings: Settings) 
             kernel_ms=spread([total_us(kernels) / 1e3 for kernels in ran]),
             host_us=spread(host_us[name]),
             kernels=tuple(sorted(ran[len(ran) // 2], key=lambda kernel: -kernel.us)),
+            kernel_sums=kernel_sums(ran),
+            peak_bytes=peaks[name],
         )
     return times
+
+
+def kernel_sums(calls: Sequence[Sequence[KernelTime]]) -> tuple[KernelSum, ...]:
+    """The kernels of the median of ``calls``, which go from the shortest to the longest."""
+    median = calls[len(calls) // 2]
+    return tuple(
+        KernelSum(
+            name,
+            sum(kernel.name == name for kernel in median),
+            statistics.median(total_us([kernel for kernel in call if kernel.name == name]) for call in calls),
+        )
+        for name in dict.fromkeys(kernel.name for kernel in median)
+    )
 
 
 def total_us(kernels: Sequence[KernelTime]) -> float:

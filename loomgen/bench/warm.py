@@ -19,17 +19,22 @@ import torch
 
 from loomgen.bench.gpu import DEVICE
 from loomgen.bench.implementations import peer_named
-from loomgen.bench.inputs import make_inputs
-from loomgen.bench.workloads import Case, Layout, Suite, select
+from loomgen.bench.inputs import make_gradients, make_inputs
+from loomgen.bench.steps import forward_step, training_step
+from loomgen.bench.workloads import Case, Layout, Pass, Suite, select
 
 _TUNED_PARTS = {"fla": 3, "attn_gym": 2}
 """Processes that share the configurations of a peer's kernels between them."""
+
+_MOST_TOKENS = 2**15
+"""Longer rows run the same kernels, and a training call of one needs gigabytes in each process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One process: ``part`` of ``parts`` of the configurations of the kernels that a peer runs on ``cases``."""
 
+    what: Pass
     peer: str
     part: int
     parts: int
@@ -37,11 +42,11 @@ class Job:
 
     def command(self) -> list[str]:
         rows = [f"{case.suite.value}:{case.key}" for case in self.cases]
-        words = (self.peer, str(self.part), str(self.parts), *rows)
+        words = (self.what.value, self.peer, str(self.part), str(self.parts), *rows)
         return [sys.executable, "-m", "loomgen.bench.warm", *words]
 
 
-def jobs(peers: Sequence[str], cases: Sequence[Case]) -> list[Job]:
+def jobs(peers: Sequence[str], cases: Sequence[Case], what: Pass = Pass.FWD) -> list[Job]:
     """The processes that compile, between them, what ``cases`` need of ``peers``: kernels depend on heads and layout
     above all."""
     groups: dict[tuple[int, int, Layout], list[Case]] = {}
@@ -49,12 +54,20 @@ def jobs(peers: Sequence[str], cases: Sequence[Case]) -> list[Job]:
         work = case.workload
         groups.setdefault((work.key_heads, work.value_heads, work.layout), []).append(case)
     return [
-        Job(peer=peer, part=part, parts=parts, cases=tuple(group))
+        Job(what=what, peer=peer, part=part, parts=parts, cases=_short(group))
         for peer in peers
+        if not peer_named(peer).ours
         for parts in (_TUNED_PARTS.get(peer, 1),)
         for group in groups.values()
         for part in range(parts)
     ]
+
+
+def _short(cases: Sequence[Case]) -> tuple[Case, ...]:
+    """Those of few tokens; never none."""
+    shortest = min(case.workload.n_tokens for case in cases)
+    most = max(shortest, _MOST_TOKENS)
+    return tuple(case for case in cases if case.workload.n_tokens <= most)
 
 
 class Compilations:
@@ -94,13 +107,15 @@ def compile_kernels(job: Job) -> None:
     peer.require()
     if job.parts > 1:
         _share_tuning(job.part, job.parts)
-    with torch.no_grad():
-        for case in job.cases:
-            x = make_inputs(case, DEVICE)
-            for final in (False, True):
-                peer.bind(x, final)()
-            torch.cuda.synchronize()
-            torch.cuda.empty_cache()
+    for case in job.cases:
+        x = make_inputs(case, DEVICE)
+        for final in (False, True):
+            if job.what is Pass.FWD:
+                forward_step(peer, x, final=final)()
+            else:
+                training_step(peer, x, make_gradients(case, x), final=final)()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
 
 
 def share(configurations: Sequence[Any], part: int, parts: int) -> list[Any]:
@@ -125,6 +140,7 @@ def _run_once(call: Callable[[], object], quantiles: Sequence[float]) -> list[fl
 def parse_job(words: Sequence[str]) -> Job:
     """The job whose command ends in ``words``."""
     parser = argparse.ArgumentParser(prog="loomgen.bench.warm", description="Compile a peer's kernels.")
+    parser.add_argument("what", type=Pass)
     parser.add_argument("peer")
     parser.add_argument("part", type=int)
     parser.add_argument("parts", type=int)
@@ -132,8 +148,9 @@ def parse_job(words: Sequence[str]) -> Job:
     options = parser.parse_args(words)
     by_row = {f"{case.suite.value}:{case.key}": case for case in select(tuple(Suite))}
     return Job(
-        peer=options.peer, part=options.part, parts=options.parts, cases=tuple(by_row[row] for row in options.rows)
-    )
+        what=options.what, peer=options.peer, part=options.part, parts=options.parts,
+        cases=tuple(by_row[row] for row in options.rows),
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

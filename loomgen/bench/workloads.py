@@ -12,26 +12,32 @@ HEAD_DIM = 128
 CHUNK = 64
 
 Layout = Literal["dense", "packed"]
-Gate = Literal["logsigmoid16", "mamba"]
+Gate = Literal["logsigmoid16", "mamba", "none"]
+Twist = Literal["correlated keys", "negative eigenvalues"]
+"""What makes inputs hard: the keys of a head share a direction; steps reach 2."""
 
 _PRODUCT_FLOPS = 2 * CHUNK * CHUNK * HEAD_DIM
-_FORWARD_PRODUCTS = 10
-"""Matrix products of a chunk and value head in the chunk form: 64 x 64 x 128 each, or as much."""
 
 
 class Suite(str, Enum):
     """``perf``: training shapes, timed and compared; ``gates``: some of them with gates as models have them;
-    ``accuracy``: errors and repeats alone, with states."""
+    ``accuracy``: errors and repeats alone, with states; ``hard``: the same on inputs that magnify errors."""
 
     PERF = "perf"
     GATES = "gates"
     ACCURACY = "accuracy"
+    HARD = "hard"
 
 
 class Pass(str, Enum):
-    """What of a function is run."""
+    """What of a function is run: ``fwd`` its forward, ``fwdbwd`` a training call, the forward and its backward."""
 
     FWD = "fwd"
+    FWDBWD = "fwdbwd"
+
+
+_PRODUCTS = {Pass.FWD: 10, Pass.FWDBWD: 35}
+"""Matrix products of a chunk and value head in the chunk form: 64 x 64 x 128 each, or as much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,30 +67,39 @@ class Workload:
     def n_tokens(self) -> int:
         return sum(self.lengths)
 
-    def io_bytes(self) -> int:
-        """The least that a forward moves: q, k, v, g and beta read once, o written once."""
-        activations = 2 * (2 * self.key_heads + 2 * self.value_heads) * HEAD_DIM
-        return self.n_tokens * (activations + 2 * 4 * self.value_heads)
+    def io_bytes(self, what: Pass = Pass.FWD) -> int:
+        """The least that a pass moves. The forward reads q, k, v, g and beta once and writes o once; the backward reads
+        them and the gradient of o once, and writes theirs once."""
+        values = 2 * self.value_heads * HEAD_DIM
+        inputs = 2 * 2 * self.key_heads * HEAD_DIM + values + 2 * 4 * self.value_heads
+        backward = 0 if what is Pass.FWD else 2 * inputs + values
+        return self.n_tokens * (inputs + values + backward)
 
-    def flops(self) -> int:
-        """Floating-point operations of a forward's matrix products in the chunk form, short chunks counted whole."""
+    def flops(self, what: Pass = Pass.FWD) -> int:
+        """Floating-point operations of a pass's matrix products in the chunk form, short chunks counted whole; nothing
+        is computed twice."""
         n_chunks = sum(-(-length // CHUNK) for length in self.lengths)
-        return n_chunks * self.value_heads * _FORWARD_PRODUCTS * _PRODUCT_FLOPS
+        return n_chunks * self.value_heads * _PRODUCTS[what] * _PRODUCT_FLOPS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A row of a suite. ``timed``: times are wanted, not only results; ``with_state``: an initial state is given."""
+    """A row of a suite. ``timed``: times are wanted, not only results; ``with_state``: an initial state is given, and
+    in a training call the gradient of the final one."""
 
     suite: Suite
     workload: Workload
     gate: Gate = "logsigmoid16"
+    twist: Twist | None = None
     with_state: bool = False
     timed: bool = True
 
     @property
     def key(self) -> str:
-        return self.workload.key if self.suite is Suite.PERF else f"{self.workload.key}|{self.gate}"
+        if self.suite is Suite.PERF:
+            return self.workload.key
+        twist = "" if self.twist is None else f"|{self.twist}"
+        return f"{self.workload.key}|{self.gate}{twist}"
 
 
 def ragged(total: int, count: int, *, seed: int, spread: float = 0.12) -> tuple[int, ...]:
@@ -105,12 +120,17 @@ def cases_of(suite: Suite) -> tuple[Case, ...]:
             return tuple(Case(suite=suite, workload=workload, gate="mamba") for workload in kept)
         case Suite.ACCURACY:
             return tuple(_accuracy_cases())
+        case Suite.HARD:
+            return tuple(_hard_cases())
 
 
 def select(suites: Sequence[Suite], filters: Sequence[str] = ()) -> tuple[Case, ...]:
-    """The rows of ``suites`` whose keys contain one of ``filters``; without filters all of them."""
+    """The rows of ``suites`` whose keys contain one of ``filters``, those of the first filter first; without filters
+    all of them."""
     rows = [case for suite in suites for case in cases_of(suite)]
-    return tuple(case for case in rows if not filters or any(text in case.key for text in filters))
+    if not filters:
+        return tuple(rows)
+    return tuple(dict.fromkeys(case for text in filters for case in rows if text in case.key))
 
 
 _WITH_REALISTIC_GATES = (
@@ -147,11 +167,23 @@ def _packed(label: str, lengths: tuple[int, ...], key_heads: int, value_heads: i
     return Workload(label=label, lengths=lengths, key_heads=key_heads, value_heads=value_heads, layout="packed")
 
 
-def _accuracy_cases() -> Iterator[Case]:
-    shapes = (
-        (_packed("acc-ragged4=512", (200, 64, 137, 111), 8, 16), True),
-        (_packed("acc-1x8192", (8192,), 4, 8), False),
+def _ragged_pack() -> Workload:
+    return _packed("acc-ragged4=512", (200, 64, 137, 111), 8, 16)
+
+
+def _hard_cases() -> Iterator[Case]:
+    """No decay; keys that are much alike; steps up to 2, which make eigenvalues of a step negative."""
+    variations: tuple[tuple[Gate, Twist | None], ...] = (
+        ("none", None),
+        ("logsigmoid16", "correlated keys"),
+        ("logsigmoid16", "negative eigenvalues"),
     )
+    for gate, twist in variations:
+        yield Case(suite=Suite.HARD, workload=_ragged_pack(), gate=gate, twist=twist, with_state=True, timed=False)
+
+
+def _accuracy_cases() -> Iterator[Case]:
+    shapes = ((_ragged_pack(), True), (_packed("acc-1x8192", (8192,), 4, 8), False))
     gates: tuple[Gate, ...] = ("logsigmoid16", "mamba")
     for workload, with_state in shapes:
         for gate in gates:

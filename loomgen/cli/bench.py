@@ -26,12 +26,14 @@ class SuiteName(str, Enum):
     PERF = "perf"
     GATES = "gates"
     ACCURACY = "accuracy"
+    HARD = "hard"
 
 
 class PassName(str, Enum):
     """What of the function is run."""
 
     FWD = "fwd"
+    FWDBWD = "fwdbwd"
 
 
 def bench(

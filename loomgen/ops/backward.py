@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -60,6 +60,10 @@ class Gradients(NamedTuple):
     initial_state: Tensor | None = None
 
 
+ResultShapes = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
+"""Shapes and dtypes of what is returned, by the names of the specs, in the order of Gradients."""
+
+
 class BackwardLayout(NamedTuple):
     """How a backward runs but for addresses: its kernels, the run-time dims, the tensors between stages, and those that
     the forward has saved."""
@@ -75,7 +79,7 @@ def backward(call: BackwardCall, library: Library, *, variant: ScanVariant | Non
     batch = known_batch(_lengths(call))
     layout = backward_layout(library.registry, call, batch, on_device=False, variant=variant)
     library.prepare(layout.kernels.in_order())
-    results = new_results(call, has_slack=batch.n_used < layout.sizes["T"])
+    results = new_results(result_shapes(call), call.v.device, has_slack=batch.n_used < layout.sizes["T"])
     given: dict[str, Value] = {
         **layout.sizes,
         **backward_inputs(call),
@@ -100,7 +104,7 @@ def backward_layout(
     registry: Registry, call: BackwardCall, batch: Batch, *, on_device: bool, variant: ScanVariant | None = None
 ) -> BackwardLayout:
     """The layout for calls like ``call``; ``on_device``: only the GPU knows the lengths."""
-    shape = _shape(call, batch.n_sequences, on_device)
+    shape = backward_shape(call, batch.n_sequences, on_device=on_device)
     kernels = select_backward(
         registry, shape, has_states=call.save == "states", of_inputs=call.of_inputs, variant=variant
     )
@@ -115,12 +119,13 @@ def backward_layout(
     return BackwardLayout(
         kernels=kernels,
         sizes=sizes,
-        workspace=plan_backward(kernels, sizes, {*_results(call), *_left_out(call)}),
+        workspace=plan_backward(kernels, sizes, {*result_shapes(call), *_left_out(call)}),
         saved=plan_forward(select(registry, shape), sizes, call.save).saved,
     )
 
 
-def _shape(call: BackwardCall, n_sequences: int, on_device: bool) -> CallShape:
+def backward_shape(call: BackwardCall, n_sequences: int, *, on_device: bool) -> CallShape:
+    """Of calls like ``call``, as their forward has it but for the dtype of steps, on which nothing saved depends."""
     return CallShape(
         n_sequences=n_sequences,
         value_heads=call.v.shape[2],
@@ -158,8 +163,7 @@ def backward_inputs(call: BackwardCall) -> dict[str, Value]:
     }
 
 
-def _results(call: BackwardCall) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
-    """Shapes and dtypes of what is returned, by the names of the specs, in the order of Gradients."""
+def result_shapes(call: BackwardCall) -> ResultShapes:
     found: dict[str, tuple[tuple[int, ...], torch.dtype]] = {}
     if call.of_inputs:
         v, heads = call.v, tuple(call.v.shape[:3])
@@ -174,11 +178,10 @@ def _results(call: BackwardCall) -> dict[str, tuple[tuple[int, ...], torch.dtype
     return found
 
 
-def new_results(call: BackwardCall, *, has_slack: bool, device: torch.device | None = None) -> dict[str, Tensor]:
+def new_results(shapes: ResultShapes, device: torch.device, *, has_slack: bool) -> dict[str, Tensor]:
     """Memory for what is returned; zeros where there are tokens of no sequence, which no kernel writes."""
     make: Callable[..., Tensor] = torch.zeros if has_slack else torch.empty
-    device = device or call.v.device
-    return {name: make(shape, dtype=dtype, device=device) for name, (shape, dtype) in _results(call).items()}
+    return {name: make(shape, dtype=dtype, device=device) for name, (shape, dtype) in shapes.items()}
 
 
 def seen_by_kernels(call: BackwardCall, results: dict[str, Tensor]) -> dict[str, Value]:
@@ -204,4 +207,4 @@ def gradients_of(results: dict[str, Tensor]) -> Gradients:
 
 def named_gradients(call: BackwardCall, found: Sequence[Tensor]) -> Gradients:
     """The gradients of ``call`` from a list of those that there are, in order."""
-    return gradients_of(dict(zip(_results(call), found, strict=True)))
+    return gradients_of(dict(zip(result_shapes(call), found, strict=True)))

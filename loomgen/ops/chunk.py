@@ -81,7 +81,11 @@ def chunk_gated_delta_rule(
         state_v_first=state_v_first, cu_seqlens=cu_seqlens, cu_seqlens_cpu=cu_seqlens_cpu, chunk_indices=chunk_indices,
         A_log=A_log, dt_bias=dt_bias, sigmoid_of_beta=use_beta_sigmoid_in_kernel, allow_neg_eigval=allow_neg_eigval,
     )  # fmt: skip
-    if isinstance(q, Tensor) and runs_on_gpu(backend, q.device):
+    return _run(arguments, save, backend, checked)
+
+
+def _run(arguments: Arguments, save: Save, backend: str | None, checked: bool) -> tuple[Tensor, Tensor | None]:
+    if isinstance(arguments.q, Tensor) and runs_on_gpu(backend, arguments.q.device):
         return gdn_forward(arguments, checked, save)
     lengths, library = checked_lengths(arguments, backend, checked), library_of(backend)
     if not wants_gradients(arguments):

@@ -13,10 +13,12 @@ from loomgen.ops.backward import (
     BackwardCall,
     BackwardLayout,
     Gradients,
+    ResultShapes,
     backward_inputs,
     backward_layout,
     gradients_of,
     new_results,
+    result_shapes,
     seen_by_kernels,
 )
 from loomgen.ops.batch import Batch, bounded_batch, known_batch
@@ -40,6 +42,7 @@ class BackwardPlan:
     launches: LaunchPlan
     places: tuple[tuple[int, int], ...]
     copied: tuple[int, ...]
+    results: ResultShapes
     workspace_bytes: int
     has_slack: bool
 
@@ -49,8 +52,9 @@ class BackwardPlan:
 
     def run(self, call: BackwardCall) -> Gradients:
         """Launches on the current stream. Allocates the gradients, the workspace and ``copied`` inputs."""
-        results = new_results(call, has_slack=self.has_slack)
-        workspace = torch.empty(self.workspace_bytes, dtype=torch.uint8, device=call.v.device)
+        device = call.v.device
+        results = new_results(self.results, device, has_slack=self.has_slack)
+        workspace = torch.empty(self.workspace_bytes, dtype=torch.uint8, device=device)
         tensors = [
             call.v, call.do, call.initial_state, call.dht, call.g, call.beta, call.A_log, call.dt_bias,
             *results.values(), workspace, call.saved,
@@ -90,7 +94,8 @@ class DeviceBackward:
         layout = backward_layout(self._kernels.registry, call, batch, on_device=on_device)
         tables = {} if on_device else {**batch.tables, "seq_chunks": batch.tables["seq_chunk_start"]}
         inputs = backward_inputs(call)
-        results = new_results(call, has_slack=False, device=META)
+        shapes = result_shapes(call)
+        results = new_results(shapes, META, has_slack=False)
         given = {**layout.sizes, **inputs, **seen_by_kernels(call, results)}
         for part in (layout.workspace, layout.saved):
             given |= part.allocate(META)
@@ -100,6 +105,7 @@ class DeviceBackward:
             launches=launches,
             places=_places(launches.names, tuple(results), layout),
             copied=tuple(i for i, x in enumerate(originals) if _is_copied(inputs[_INPUTS[i]], x)),
+            results=shapes,
             workspace_bytes=layout.workspace.n_bytes,
             has_slack=batch.n_used < layout.sizes["T"] or on_device,
         )

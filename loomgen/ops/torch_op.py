@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from loomgen.ops.arguments import Arguments, check_scale, check_tensors
 from loomgen.ops.autograd import PLACES, Runner, differentiable, gradients, remember, wants_gradients
-from loomgen.ops.backward import BackwardCall, Gradients, backward, named_gradients, new_results
+from loomgen.ops.backward import BackwardCall, Gradients, backward, named_gradients, new_results, result_shapes
 from loomgen.ops.checks import checked_lengths
 from loomgen.ops.device import device_forward
 from loomgen.ops.device_backward import device_backward
@@ -52,6 +52,7 @@ def gdn_forward(call: Arguments, checked: bool, save: Save) -> tuple[Tensor, Ten
     try:
         is_recorded = wants_gradients(call)
         if _is_watched(call.q):
+            check_tensors({**call.tensors(), **call.offsets()})
             o, *final = _OPERATOR(*call, checked, save if is_recorded else None)
             return o, final[0] if call.output_final_state else None
         if is_recorded:
@@ -126,7 +127,8 @@ def _backward_on_cpu(*values: Any) -> list[Tensor]:
 
 
 def _backward_shapes(*values: Any) -> list[Tensor]:
-    return list(new_results(BackwardCall(*values), has_slack=False).values())
+    call = BackwardCall(*values)
+    return list(new_results(result_shapes(call), call.v.device, has_slack=False).values())
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
@@ -149,6 +151,11 @@ def _differentiate(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
     return tuple(every)
 
 
+def _refuse_second_derivatives(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
+    """The rule of ``gdn_backward``."""
+    raise NotImplementedError("gdn_backward: has no derivative: gradients of gradients are not supported")
+
+
 def _dispatched_backward(call: BackwardCall) -> Gradients:
     return named_gradients(call, torch.ops.loomgen.gdn_backward.default(*call))
 
@@ -164,6 +171,7 @@ def _define() -> torch.library.Library:
         library.impl(name, on_cpu, "CPU")  # type: ignore[no-untyped-call]
         torch.library.register_fake(f"loomgen::{name}", shapes, lib=library)
     torch.library.register_autograd(f"loomgen::{_FORWARD}", _differentiate, setup_context=_setup_context, lib=library)
+    torch.library.register_autograd(f"loomgen::{_BACKWARD}", _refuse_second_derivatives, lib=library)
     return library
 
 

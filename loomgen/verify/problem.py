@@ -26,7 +26,7 @@ _KEPT_WIDE = (
 )  # fmt: skip
 _TABLES = ("bounds", "seq_chunks", "starts", "lengths")
 _SLACK = 70
-"""Rows past the last token in the tensors that `slack` and `slack_gates` write."""
+"""Rows past the last token in the tensor that `slack` writes."""
 LOWEST_GATE = -316.0
 """A decay so strong that its exponential underflows in every format: one token in sixteen has it."""
 
@@ -58,7 +58,7 @@ class Formats:
             raise LoomgenError(f"{kernel}: K = {head_dim}, V = {dims['V']}: there are no random inputs for two sizes")
         activations = dtypes.get("kn", dtypes.get("tail", "bf16"))
         steps, offsets = dtypes.get("step", "f32"), dtypes.get("offsets", "i32")
-        raw_gates, raw_steps = dtypes.get("a", dtypes.get("gate_tail", "bf16")), dtypes.get("b", "bf16")
+        raw_gates, raw_steps = dtypes.get("a", "bf16"), dtypes.get("b", "bf16")
         return cls(
             head_dim=head_dim,
             activations=_DTYPES[activations],
@@ -137,7 +137,7 @@ def make_problem(
     }  # fmt: skip
     expected = raw.expected(cu_seqlens) | _expected(given, cu_seqlens, scale)
     expected |= {name: table.double() for name, table in zip(_TABLES, tables.by_name().values(), strict=True)}
-    expected |= {"tail": _tail(expected["o"]), "gate_tail": _tail(expected["da"])}
+    expected["tail"] = _tail(expected["o"])
     outputs = {name: (_dtype_of(name, formats), tuple(tensor.shape)) for name, tensor in expected.items()}
     return Problem(given=given, expected=expected, outputs=outputs)
 
@@ -162,7 +162,7 @@ def _dtype_of(name: str, formats: Formats) -> torch.dtype:
         return torch.int32
     if name in _KEPT_WIDE:
         return torch.float32
-    special = {"da": formats.raw_gates, "gate_tail": formats.raw_gates, "db": formats.raw_steps}
+    special = {"da": formats.raw_gates, "db": formats.raw_steps}
     return special.get(name, formats.activations)
 
 

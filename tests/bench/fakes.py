@@ -12,11 +12,12 @@ from loomgen.bench.gpu import Ceilings
 from loomgen.bench.implementations import Call, Implementation, Result
 from loomgen.bench.inputs import Inputs
 from loomgen.bench.reference import recurrent_reference
-from loomgen.bench.timing import KernelTime, Settings, Spread, Timed, Times
+from loomgen.bench.timing import KernelSum, KernelTime, Settings, Spread, Timed, Times
 from loomgen.bench.workloads import Case, Pass, Suite, Workload
 from loomgen.conformance.evidence import Card
+from loomgen.golden import chunk_gated_delta_rule
 
-FEW = Settings(warmups=1, calls=3, profiled=3, host_calls=2, repeats=2)
+FEW = Settings(warmups=1, calls=3, profiled=3, host_calls=2, repeats=2, peer_repeats=2)
 
 
 def case(*lengths: int, key_heads: int = 1, value_heads: int = 2, with_state: bool = False, timed: bool = True) -> Case:
@@ -47,6 +48,9 @@ class FakeTimer:
     def profile(self, calls: Sequence[Timed]) -> list[tuple[KernelTime, ...]]:
         return [(KernelTime("k", self._next("profile", call)), KernelTime("long", 100.0)) for call in calls]
 
+    def peak_bytes(self, call: Timed) -> int:
+        return 7
+
     def _next(self, what: str, call: Timed) -> float:
         owner = str(call())
         seen = sum(1 for entry in self.log if entry == (what, owner))
@@ -69,6 +73,10 @@ class SteadyTimer:
     def profile(self, calls: Sequence[Timed]) -> list[tuple[KernelTime, ...]]:
         return [(KernelTime("kernel", 500.0),) for _ in calls]
 
+    def peak_bytes(self, call: Timed) -> int:
+        call()
+        return 2**20
+
 
 def right(name: str) -> Implementation:
     """Computes the reference."""
@@ -80,7 +88,24 @@ def right(name: str) -> Implementation:
 
         return call
 
-    return Implementation(name=name, module="math", packages=(), bind=bind)
+    return Implementation(name=name, module="math", packages=(), bind=bind, ours=name == "loomgen")
+
+
+def differentiable(name: str, wrong: float = 1.0) -> Implementation:
+    """Computes the function in float64, for autograd to differentiate; what comes by ``o`` is ``wrong`` times as large
+    as it should be."""
+
+    def bind(x: Inputs, final: bool) -> Call:
+        def call() -> Result:
+            o, state = chunk_gated_delta_rule(
+                x.q, x.k, x.v, x.g, x.beta, initial_state=x.initial_state, cu_seqlens=x.cu_seqlens, use_qk_l2norm=True
+            )
+            o = wrong * o + (1 - wrong) * o.detach()
+            return o, state if final else None
+
+        return call
+
+    return Implementation(name=name, module="math", packages=(), bind=bind, ours=name == "loomgen")
 
 
 def raising(name: str, error: Exception) -> Implementation:
@@ -107,12 +132,14 @@ def drifting(name: str) -> Implementation:
     return Implementation(name=name, module="math", packages=(), bind=bind)
 
 
-def times(kernel_ms: float, call_ms: float = 1.0) -> Times:
+def times(kernel_ms: float, call_ms: float = 1.0, peak_bytes: int = 1000) -> Times:
     return Times(
         call_ms=Spread(call_ms, call_ms / 2, call_ms * 2),
         kernel_ms=Spread(kernel_ms, kernel_ms, kernel_ms),
         host_us=Spread(40.0, 30.0, 60.0),
         kernels=(KernelTime("scan", kernel_ms * 600), KernelTime("output", kernel_ms * 400)),
+        kernel_sums=(KernelSum("output", 1, kernel_ms * 400), KernelSum("scan", 1, kernel_ms * 600)),
+        peak_bytes=peak_bytes,
     )
 
 
@@ -124,16 +151,17 @@ def row(length: int, **kernel_ms: float) -> Row:
         rel_l2={name: {"o": 1e-3, "state": 2e-3} for name in names},
         repeats_equal=dict.fromkeys(names, True),
         failures={},
+        digests={name: {"o": "0123456789abcdef"} for name in names},
     )
 
 
-def run_of(*rows: Row, not_measured: tuple[str, ...] = ()) -> Run:
+def run_of(*rows: Row, what: Pass = Pass.FWD, not_measured: tuple[str, ...] = ()) -> Run:
     return Run(
         card=Card(name="NVIDIA Test", driver="1", clocks={"sm_mhz": 1000, "memory_mhz": None}),
         versions={"torch": torch.__version__},
         commit="abc",
         command="loomgen bench",
-        what=Pass.FWD,
+        what=what,
         settings=FEW,
         ceilings=Ceilings(copy_tb_per_s=4.0, matmul_tflops=800.0),
         rows=rows,

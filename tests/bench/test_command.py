@@ -11,6 +11,7 @@ import pytest
 from loomgen.bench.evidence import Run
 from loomgen.bench.implementations import MissingPeer
 from loomgen.bench.session import Request
+from loomgen.bench.workloads import Pass
 from tests.bench.fakes import row, run_of
 from tests.cli.command import loomgen
 
@@ -31,10 +32,12 @@ def test_options_reach_the_run_and_the_document_is_written(monkeypatch: pytest.M
     requests = use_run(monkeypatch, run_of(row(64, loomgen=0.5, fla=1.0)))
     out = tmp_path / "bench.json"
     words = ["--peer", "fla", "--peer", "flash_qla", "--suite", "gates", "--filter", "ragged7", "--commit", "abc"]
+    words += ["--pass", "fwdbwd"]
     result = loomgen(tmp_path, "bench", *words, "--out", str(out))
     assert result.exit_code == 0, result.output
     (request,) = requests
     assert request.peers == ("fla", "flash_qla") and request.commit == "abc"
+    assert request.what is Pass.FWDBWD
     assert [case.key for case in request.cases()] == ["ragged7=30086|16/32|packed|mamba"]
     assert "geometric mean 0.500" in result.output
     assert json.loads(out.read_text())["summary"]["fla"]["geometric_mean"] == 0.5

@@ -13,14 +13,16 @@ import pytest
 import torch
 
 from loomgen.bench.evidence import document
-from loomgen.bench.implementations import PEERS, MissingPeer, UnknownPeer, peer_named
-from loomgen.bench.sanitizer import finding_of, small_forwards
+from loomgen.bench.implementations import PEERS, MissingPeer, NoBackward, UnknownPeer, peer_named
+from loomgen.bench.sanitizer import finding_of
 from loomgen.bench.session import NoRows, Request
+from loomgen.bench.small_calls import small_calls
 from loomgen.bench.warm import Compilations, jobs, parse_job, share
-from loomgen.bench.workloads import Suite, select
+from loomgen.bench.workloads import Pass, Suite, select
 from loomgen.ops.dispatch import CallShape, scan_variant
 from tests.bench.fakes import row, run_of
-from tools.gpu_gate import checks_of, main
+from tools.gate_checks import checks_of
+from tools.gpu_gate import main
 
 ROOT = Path(__file__).resolve().parents[2]
 CLEAN = finding_of("memcheck", 0, "========= ERROR SUMMARY: 0 errors")
@@ -94,10 +96,10 @@ def test_clean_is_what_the_sanitizer_says_is_clean(returncode: int, output: str,
 def test_the_sanitizer_sees_every_variant_of_the_scan() -> None:
     shapes = [
         CallShape(
-            n_sequences=len(forward.lengths), value_heads=4, head_dim=forward.head_dim,
-            activation=forward.activation, step=forward.step,
+            n_sequences=len(call.lengths), value_heads=4, head_dim=call.head_dim, activation=call.activation,
+            step=call.step,
         )
-        for forward in small_forwards()
+        for call in small_calls()
     ]  # fmt: skip
     assert {scan_variant(shape) for shape in shapes} == {"r32k2", "r32k1", "r64k1"}
 
@@ -106,13 +108,17 @@ def test_compilations_cover_every_case_and_share_its_configurations() -> None:
     cases = select([Suite.PERF], ["4x4096|8/16", "1x4096"])
     found = jobs(["fla", "flash_qla"], cases)
     assert len(found) == 3 * 3 + 3
+    assert jobs(["loomgen_states"], cases) == []
+    (alone,) = jobs(["flash_qla"], select([Suite.PERF], ["|4/8|"]))
+    assert [case.key for case in alone.cases] == ["1x65536|4/8|packed"]
     assert {case.key for job in found if job.part == 0 for case in job.cases} == {case.key for case in cases}
     assert sorted(n for part in range(3) for n in share(range(8), part, 3)) == list(range(8))
     assert share(["only"], 2, 3) == ["only"]
 
 
 def test_a_job_survives_its_command_line() -> None:
-    (job, *_) = jobs(["fla"], select([Suite.GATES], ["ragged7"]))
+    (job, *_) = jobs(["fla"], select([Suite.GATES], ["ragged7"]), Pass.FWDBWD)
+    assert job.what is Pass.FWDBWD
     assert parse_job(job.command()[3:]) == job
 
 
@@ -140,6 +146,12 @@ def test_a_filter_that_leaves_nothing_is_an_error() -> None:
     request = Request(peers=(), suites=(Suite.PERF,), filters=("x" * 5,), commit="c", command="d")
     with pytest.raises(NoRows, match="no row of perf has a key with 'xxxxx' in it"):
         request.cases()
+
+
+def test_a_peer_without_a_backward_is_refused_for_a_training_call() -> None:
+    request = Request(peers=("flashinfer",), suites=(Suite.PERF,), what=Pass.FWDBWD, commit="c", command="d")
+    with pytest.raises(NoBackward, match="flashinfer has no backward: it cannot be measured in fwdbwd"):
+        request.implementations()
 
 
 @needs_no_gpu

@@ -57,9 +57,9 @@ def test_an_error_of_what_is_not_finite_is_no_number() -> None:
 
 def test_nan_repeats_as_nan_and_a_sign_does_not() -> None:
     nan = torch.full((3,), float("nan"))
-    assert repeats_equal(lambda: (nan, None), (nan.clone(), None), 1, polluted_bytes=16)
+    assert repeats_equal(lambda: {"o": nan}, {"o": nan.clone()}, 1, polluted_bytes=16)
     zero = torch.zeros(3)
-    assert not repeats_equal(lambda: (-zero, None), (zero, None), 1, polluted_bytes=16)
+    assert not repeats_equal(lambda: {"o": -zero}, {"o": zero}, 1, polluted_bytes=16)
 
 
 def test_rows_that_would_run_past_the_deadline_are_named_and_not_begun() -> None:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from loomgen.bench.gpu import DeviceEvent, ProfileMismatch, split_calls
-from loomgen.bench.timing import KernelTime, Settings, Spread, geometric_mean, measure_times, rounds, spread
+from loomgen.bench.timing import (
+    KernelSum,
+    KernelTime,
+    Settings,
+    Spread,
+    geometric_mean,
+    kernel_sums,
+    measure_times,
+    rounds,
+    spread,
+)
 from tests.bench.fakes import FEW, FakeTimer
 
 FLUSH = "void FillFunctor<signed char>(int)"
@@ -46,6 +56,14 @@ def test_samples_stay_with_who_was_called() -> None:
 def test_the_kernels_shown_are_those_of_the_median_call_longest_first() -> None:
     found = measure_times({"a": lambda: "a"}, FakeTimer({"a": [7.0, 900.0, 50.0]}), FEW)
     assert found["a"].kernels == (KernelTime("long", 100.0), KernelTime("k", 50.0))
+
+
+def test_sums_go_by_name_in_order_of_launch_and_their_medians_are_over_all_calls() -> None:
+    def call(*us: float) -> list[KernelTime]:
+        return [KernelTime(name, time) for name, time in zip(("prep", "scan", "scan", "grads"), us, strict=True)]
+
+    calls = [call(1, 2, 3, 9), call(2, 4, 5, 8), call(3, 1, 2, 30)]
+    assert kernel_sums(calls) == (KernelSum("prep", 1, 2.0), KernelSum("scan", 2, 5.0), KernelSum("grads", 1, 9.0))
 
 
 def test_the_median_of_an_even_number_lies_between_two() -> None:

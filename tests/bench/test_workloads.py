@@ -7,7 +7,7 @@ import torch
 
 from loomgen.bench.inputs import make_inputs
 from loomgen.bench.reference import recurrent_reference
-from loomgen.bench.workloads import Case, Suite, Workload, cases_of, ragged, select
+from loomgen.bench.workloads import Case, Pass, Suite, Workload, cases_of, ragged, select
 from loomgen.golden import recurrent_gated_delta_rule
 from tests.bench.fakes import case
 
@@ -48,6 +48,26 @@ def test_the_least_traffic_and_the_operations_of_a_forward() -> None:
     work = case(65, key_heads=1, value_heads=2).workload
     assert work.io_bytes() == 65 * (2 * 128 * 2 + 2 * 2 * 128 * 2 + 2 * 2 * 4)
     assert work.flops() == 2 * 2 * 10 * 2 * 64 * 64 * 128
+
+
+def test_a_training_call_moves_and_computes_more() -> None:
+    work = case(65, key_heads=1, value_heads=2).workload
+    inputs, o = 2 * 128 * 2 + 2 * 128 * 2 + 2 * 2 * 4, 2 * 128 * 2
+    assert work.io_bytes(Pass.FWDBWD) == 65 * (3 * inputs + 2 * o)
+    assert work.flops(Pass.FWDBWD) == 2 * 2 * 35 * 2 * 64 * 64 * 128
+
+
+def test_hard_rows_have_states_and_no_times() -> None:
+    keys = [case.key.removeprefix("acc-ragged4=512|8/16|packed|") for case in cases_of(Suite.HARD)]
+    assert keys == ["none", "logsigmoid16|correlated keys", "logsigmoid16|negative eigenvalues"]
+    assert all(case.with_state and not case.timed for case in cases_of(Suite.HARD))
+
+
+def test_rows_of_the_first_filter_come_first_and_once() -> None:
+    keys = [case.key for case in select([Suite.PERF], ["1x4096", "ragged3", "4x4096|8/16", "|8/16|packed"])]
+    assert keys[:4] == ["1x4096|4/12|packed", "ragged3=12894|8/16|packed", "ragged3=12894|16/32|packed",
+                        "4x4096|8/16|dense"]  # fmt: skip
+    assert len(keys) == len(set(keys))
 
 
 def test_layouts_are_given_the_same_values() -> None:

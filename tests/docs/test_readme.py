@@ -46,7 +46,10 @@ def test_the_layout_names_every_package() -> None:
     assert set(re.findall(r"\w+", " ".join(rows))) - {"include", "loom"} == packages
 
 
-@pytest.mark.parametrize("folder", ["docs", "generated", "registry", "requirements", "specs", "tests", "tools"])
+FOLDERS = ("docs", "examples", "generated", "registry", "requirements", "specs", "tests", "tools")
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_the_layout_names_every_folder(folder: str) -> None:
     assert f"\n| `{folder}/` | " in section("Layout")
 

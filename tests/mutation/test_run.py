@@ -18,7 +18,7 @@ def survivors(rows: Iterable[MutantRow]) -> list[tuple[str, int, str, str]]:
     return [(row.kernel, row.line, row.kind, row.text) for row in rows if row.killed_by is None]
 
 
-WITHOUT_SYNCHRONISATION = ("meta", "slack", "gates", "slack_gates")
+WITHOUT_SYNCHRONISATION = ("meta", "slack", "gates")
 """Stages in which no thread reads what another one wrote."""
 
 STAGES = sorted({each.stage for each in entries()} - set(WITHOUT_SYNCHRONISATION))

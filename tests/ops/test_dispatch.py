@@ -9,26 +9,26 @@ import pytest
 import torch
 
 from loomgen.errors import LoomgenError
+from loomgen.ops import dispatch_backward
 from loomgen.ops.dispatch import (
     ACTIVATIONS,
     FAMILY,
-    GATE_GRADIENTS,
     GATES,
     HEAD_DIMS,
+    KEPT_LENGTHS,
     OFFSETS,
     RAW,
     RECOMPUTE,
     SLACK,
-    SLACK_GATES,
     STAGES,
     STEPS,
     TABLES,
     CallShape,
     scan_variant,
     select,
-    select_gate_gradients,
     select_recompute,
 )
+from loomgen.ops.dispatch_backward import GATE_GRADIENTS, select_backward
 from loomgen.ops.library import registry_of
 from loomgen.registry import Registry
 from loomgen.target import TARGETS
@@ -68,7 +68,9 @@ def test_every_kernel_of_the_stages_is_reached_by_some_call(arch: str) -> None:
 
 def test_every_kernel_of_the_family_is_of_a_stage_that_is_dispatched() -> None:
     stages_of_the_family = {entry.stage for entry in registry_of("sm_90a").kernels if entry.family == FAMILY}
-    assert stages_of_the_family == {*STAGES, RECOMPUTE, TABLES, SLACK, GATES, *GATE_GRADIENTS, SLACK_GATES}
+    assert stages_of_the_family == {
+        *STAGES, RECOMPUTE, TABLES, SLACK, GATES, *dispatch_backward.STAGES, *GATE_GRADIENTS,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("arch", [target.name for target in TARGETS])
@@ -88,19 +90,52 @@ def test_every_kernel_of_raw_gates_and_steps_is_reached(arch: str) -> None:
     reached = set()
     for gate, step, offsets in product((None, *RAW), (None, *RAW), (None, torch.int32)):
         raw = replace(shape(), raw_gate=gate, raw_step=step, offsets=offsets)
-        kernels, gradients = select(registry, raw), select_gate_gradients(registry, raw)
+        kernels, gradients = select(registry, raw), select_backward(registry, raw, has_states=True)
         stages = [kernel.stage for kernel in kernels.in_order() if kernel.stage not in (TABLES, SLACK)]
-        if gradients is None:
-            assert (gate, step, stages) == (None, None, list(STAGES))
-            continue
-        assert stages == [GATES, *STAGES]
-        assert (gradients.sums is None) == (gate is None)
-        assert (gradients.slack_a is None) == (gate is None or offsets is None)
-        assert (gradients.slack_b is None) == (step is None or offsets is None)
-        of_call = (kernels.gates, gradients.grads, gradients.sums, gradients.slack_a, gradients.slack_b)
+        is_raw = gate is not None or step is not None
+        assert stages == [*([GATES] if is_raw else []), *STAGES]
+        assert (gradients.gate_grads is not None, gradients.gate_sums is not None) == (is_raw, gate is not None)
+        of_call = (kernels.gates, gradients.gate_grads, gradients.gate_sums)
         reached |= {kernel.name for kernel in of_call if kernel is not None}
-    dispatched = (GATES, *GATE_GRADIENTS, SLACK_GATES)
-    assert reached == {entry.name for entry in registry.kernels if entry.stage in dispatched}
+    assert reached == {entry.name for entry in registry.kernels if entry.stage in (GATES, *GATE_GRADIENTS)}
+
+
+@pytest.mark.parametrize("arch", [target.name for target in TARGETS])
+def test_every_kernel_of_the_backward_is_reached(arch: str) -> None:
+    registry = registry_of(arch)
+    reached = {
+        entry.name
+        for n, heads, dim, activation in product(SEQUENCES, HEADS, HEAD_DIMS, ACTIVATIONS)
+        for entry in select_backward(registry, shape(n, heads, dim, activation), has_states=True).in_order()
+    }
+    assert reached == {entry.name for entry in registry.kernels if entry.stage in dispatch_backward.STAGES}
+    assert len(reached) == 4 + 3 * 4 + 4
+
+
+@pytest.mark.parametrize(
+    ("has_states", "of_inputs", "stages"),
+    [
+        (False, True, ["fwd_h", "dv_local", "dhu", "chunk_grads", "gate_grads", "gate_sums"]),
+        (True, True, ["dv_local", "dhu", "chunk_grads", "gate_grads", "gate_sums"]),
+        (False, False, ["dv_local", "dhu"]),
+        (True, False, ["dv_local", "dhu"]),
+    ],
+)
+def test_a_backward_runs_what_is_asked_of_it(has_states: bool, of_inputs: bool, stages: list[str]) -> None:
+    raw = replace(shape(), raw_gate=torch.bfloat16)
+    kernels = select_backward(registry_of("sm_90a"), raw, has_states=has_states, of_inputs=of_inputs)
+    assert [kernel.stage for kernel in kernels.in_order()] == stages
+
+
+def test_both_scans_of_a_backward_have_one_variant() -> None:
+    kernels = select_backward(registry_of("sm_90a"), shape(), has_states=False, variant="r64k1")
+    assert [kernel.variant for kernel in (kernels.fwd_h, kernels.dhu) if kernel is not None] == ["r64k1"] * 2
+
+
+def test_lengths_of_rows_are_written_only_for_a_backward() -> None:
+    kept, left = (select(registry_of("sm_90a"), replace(shape(), keeps_lengths=keeps)) for keeps in (True, False))
+    assert kept.in_order() == left.in_order()
+    assert left.left_out - kept.left_out == set(KEPT_LENGTHS)
 
 
 @pytest.mark.parametrize("arch", [target.name for target in TARGETS])

@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from loomgen.ops import chunk_gated_delta_rule
 from loomgen.ops.arguments import Arguments
 from loomgen.ops.torch_op import _is_watched
+from loomgen.ops.workspace import Save
 from loomgen.verify import OpCase
 from loomgen.verify.op import op_inputs
 
@@ -25,16 +26,16 @@ SMALL = OpCase(name="small", lengths=(3, 5), heads=(1, 2), head_dim=64)
 RAW = replace(SMALL, raw_gates=BF16, raw_steps=BF16, negative=True)
 
 
-def operands(output_final_state: bool = True, case: OpCase = SMALL) -> tuple[Any, ...]:
+def operands(output_final_state: bool = True, case: OpCase = SMALL, save: Save | None = None) -> tuple[Any, ...]:
     x = op_inputs(case, 0)
     states = (x.initial_state, output_final_state, True, False)
     raw = (x.A_log, x.dt_bias, case.raw_steps is not None, case.negative)
-    return x.q, x.k, x.v, x.g, x.beta, None, *states, x.cu_seqlens, None, None, *raw, False
+    return x.q, x.k, x.v, x.g, x.beta, None, *states, x.cu_seqlens, None, None, *raw, False, save
 
 
 def test_its_operands_are_the_arguments_in_order() -> None:
     names = [argument.name for argument in OPERATOR._schema.arguments]
-    assert names == [*Arguments._fields, "checked"]
+    assert names == [*Arguments._fields, "checked", "save"]
 
 
 @pytest.mark.parametrize(("output_final_state", "case"), [(True, SMALL), (False, SMALL), (True, RAW)])
@@ -93,14 +94,9 @@ def test_results_on_a_gpu_are_contiguous_and_as_promised() -> None:
     assert (final.shape, final.dtype, final.device.type) == ((2, 4, 128, 128), F32, "cuda")
 
 
-def wants_gradients(given: list[Tensor]) -> None:
-    given[1].requires_grad_()
-
-
 @pytest.mark.parametrize(
     ("spoil", "error", "message"),
     [
-        (wants_gradients, NotImplementedError, "v: requires grad, and only the forward is supported"),
         (lambda given: given.__setitem__(2, None), TypeError, "beta: NoneType, expected a tensor"),
         (lambda given: given.__setitem__(3, [1.0]), TypeError, "initial_state: list, expected a tensor"),
     ],

@@ -48,7 +48,7 @@ def without_each(ops: tuple[PlanOp, ...]) -> Iterator[tuple[PlanOp, tuple[PlanOp
                 pass
 
 
-WITHOUT_SYNCHRONISATION = {"paged_update", "meta", "slack", "gates", "slack_gates"}
+WITHOUT_SYNCHRONISATION = {"paged_update", "meta", "slack", "gates"}
 """Stages whose threads read nothing that another one writes."""
 
 

@@ -25,7 +25,9 @@ MAIN = (
     "gates__c64_bf16_bf16__base",
     "gate_grads__c64_bf16_bf16__base",
     "gate_sums__c64__base",
-    "slack_gates__c64_bf16__base",
+    "dv_local__c64_k128_v128_bf16__base",
+    "dhu__c64_k128_v128_bf16__r32k2",
+    "chunk_grads__c64_k128_v128_bf16__base",
 )
 PACK = (0, 15, 64, 65, 200)
 HEADS = (2, 4)

@@ -148,12 +148,3 @@ def test_room_for_more_chunks_changes_no_bit() -> None:
     parts = normal(70, HEADS)
     roomy = torch.cat([parts, torch.full((61, HEADS), float("nan"))])
     assert same_bits(summed(roomy, 70), summed(parts, 70))
-
-
-@pytest.mark.parametrize(("name", "dtype"), [("f32", F32), ("bf16", torch.bfloat16), ("f16", torch.float16)])
-@pytest.mark.parametrize("end", [0, 63, 64, 130, 150])
-def test_rows_past_the_last_sequence_become_zeros(name: str, dtype: torch.dtype, end: int) -> None:
-    rows = torch.ones(150, HEADS, dtype=dtype)
-    bounds = torch.tensor([0, end], dtype=torch.int32)
-    run(f"slack_gates__c64_{name}__base", {"bounds": bounds, "gate_tail": rows, "NR": 3})
-    assert (rows[:end] == 1).all() and (rows[end:] == 0).all()

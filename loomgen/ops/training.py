@@ -1,0 +1,87 @@
+"""The memory that a call takes in training, for a caller who asks before it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from loomgen.ops.backward import BackwardCall, backward_layout, backward_shape
+from loomgen.ops.batch import Batch
+from loomgen.ops.dispatch import CHUNK, select
+from loomgen.ops.library import OPERATOR_ARCH, registry_of
+from loomgen.ops.workspace import Save, plan_forward
+from loomgen.runtime.tables import most_chunks
+
+_META = torch.device("meta")
+
+
+class TrainingBytes(NamedTuple):
+    """Of one call: ``saved`` lives from its forward to its backward; ``forward`` and ``backward`` are the workspaces,
+    each of which lives while that runs."""
+
+    saved: int
+    forward: int
+    backward: int
+
+
+def training_bytes(
+    *,
+    n_tokens: int,
+    n_sequences: int = 1,
+    key_heads: int,
+    value_heads: int,
+    head_dim: int = 128,
+    dtype: torch.dtype = torch.bfloat16,
+    n_chunks: int | None = None,
+    host_lengths: bool = True,
+    use_qk_l2norm_in_kernel: bool = False,
+    use_gate_in_kernel: bool = False,
+    use_beta_sigmoid_in_kernel: bool = False,
+    save: Save = "minimal",
+) -> TrainingBytes:
+    """Bytes that ``chunk_gated_delta_rule`` allocates beside its results and gradients for a call that is
+    differentiated in all of its arguments.
+
+    The arguments are those of ``workspace_bytes``, and ``use_qk_l2norm_in_kernel`` and ``save`` of the call. Not
+    counted: window tables that plans keep, copies of inputs and of ``do`` whose strides a kernel cannot read, and
+    inputs that autograd keeps alive. Where torch.compile sees the call, ``saved`` is that of the most chunks.
+    """
+    tokens = (1, n_tokens, value_heads)
+    call = _call(
+        v=torch.empty(*tokens, head_dim, dtype=dtype, device=_META),
+        g=torch.empty(tokens, dtype=dtype, device=_META) if use_gate_in_kernel else None,
+        beta=torch.empty(tokens, dtype=dtype, device=_META) if use_beta_sigmoid_in_kernel else None,
+        n_sequences=n_sequences,
+        key_heads=key_heads,
+        normalise=use_qk_l2norm_in_kernel,
+        save=save,
+    )
+    most = most_chunks(n_tokens, n_sequences, CHUNK)
+    exact = n_chunks if n_chunks is not None and host_lengths else most
+    batch = Batch(n_sequences=n_sequences, n_chunks=exact, n_used=n_tokens, tables={})
+    registry = registry_of(OPERATOR_ARCH)
+    layout = backward_layout(registry, call, batch, on_device=not host_lengths)
+    forward = select(registry, backward_shape(call, n_sequences, on_device=not host_lengths))
+    scratch = plan_forward(forward, layout.sizes, save).scratch
+    return TrainingBytes(layout.saved.n_bytes, scratch.n_bytes, layout.workspace.n_bytes)
+
+
+def _call(
+    *,
+    v: torch.Tensor,
+    g: torch.Tensor | None,
+    beta: torch.Tensor | None,
+    n_sequences: int,
+    key_heads: int,
+    normalise: bool,
+    save: Save,
+) -> BackwardCall:
+    """A backward of a call without states, which take no memory but that of results; raw gates have rates."""
+    return BackwardCall(
+        do=None, dht=None, v=v, g=g, beta=beta, scale=1.0, initial_state=None,
+        cu_seqlens=torch.empty(n_sequences + 1, dtype=torch.int32, device=_META), cu_seqlens_cpu=None,
+        A_log=None if g is None else torch.empty(v.shape[2], device=_META), dt_bias=None,
+        saved=torch.empty(0, dtype=torch.uint8, device=_META), key_heads=key_heads, normalise=normalise,
+        state_v_first=False, allow_neg_eigval=False, save=save, of_inputs=True, of_state=False,
+    )  # fmt: skip

@@ -1,0 +1,101 @@
+"""The gate as far as it goes without a card: what is built, which passes are run, what is written where and when."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from loomgen.bench.evidence import Run
+from loomgen.bench.session import Request
+from loomgen.bench.workloads import Pass
+from loomgen.ops.dispatch_backward import STAGES
+from loomgen.registry import load
+from tests.bench.fakes import row, run_of
+from tools import gpu_gate
+from tools.gpu_gate import Prepared, main, training_kernels
+from tools.gpu_smoke import forward_kernels
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
+    """Those that were measured, with nothing done; a row of each is already written when the next one fails."""
+    made: list[Request] = []
+
+    def measured(request: Request, on_run: Callable[[Run], None]) -> Run:
+        made.append(request)
+        on_run(run_of(row(64, loomgen=0.5, fla=1.0), what=request.what, not_measured=("late",)))
+        return run_of(row(64, loomgen=0.5, fla=1.0), what=request.what)
+
+    for name, value in {
+        "measure": measured,
+        "require_all": lambda request: None,
+        "prepare": lambda *_: Prepared(n_kernels=3, findings=None, unfinished=0, host=[]),
+    }.items():
+        monkeypatch.setattr(gpu_gate, name, value)
+    return made
+
+
+def written(folder: Path) -> dict[str, Any]:
+    return {path.name: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+
+
+def test_each_pass_has_its_document(requests: list[Request], tmp_path: Path) -> None:
+    words = ["--out", str(tmp_path), "--peer", "fla", "--pass", "both", "--repeats", "7", "--commit", "abc"]
+    assert main([*words, "--no-sanitizer"]) == 0
+    found = written(tmp_path)
+    assert list(found) == ["gpu_gate.json", "training.test.json"]
+    assert [name["rows"][0]["pass"] for name in found.values()] == ["fwd", "fwdbwd"]
+    assert [request.what for request in requests] == [Pass.FWD, Pass.FWDBWD]
+    assert {request.settings.repeats for request in requests} == {7}
+    first, second = (request.deadline for request in requests)
+    assert first is not None and second is not None and first < second
+
+
+def test_what_was_measured_before_a_fault_is_there(
+    requests: list[Request], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(request: Request, on_run: Callable[[Run], None]) -> Run:
+        on_run(run_of(row(64, loomgen=0.5), what=request.what, not_measured=("late",)))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gpu_gate, "measure", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        main(["--out", str(tmp_path), "--pass", "fwdbwd"])
+    document = written(tmp_path)["training.test.json"]
+    assert document["not_measured"] == ["late"] and not document["checks"]["complete"]
+
+
+@pytest.mark.parametrize(("words", "findings"), [([], ["clean"]), (["--no-sanitizer"], None)])
+def test_what_runs_beside_the_peers_compilations(
+    words: list[str], findings: list[str] | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: dict[str, Any] = {}
+    for name, value in {
+        "find_sanitizer": lambda: Path("compute-sanitizer"),
+        "sanitize": lambda tool, deadline, passes: seen.update(passes=passes) or ["clean"],
+        "build": lambda passes: len(passes),
+        "jobs": lambda peers, cases, what: seen.update(jobs=(peers, len(cases), what)) or [],
+        "training_host_times": lambda n_rounds: iter(["row"]),
+    }.items():
+        monkeypatch.setattr(gpu_gate, name, value)
+    chosen = ["--out", str(tmp_path), "--pass", "fwdbwd", "--peer", "fla", "--suite", "gates", *words]
+    options = gpu_gate._parser().parse_args(chosen)
+    request = gpu_gate.request_of(options, Pass.FWDBWD, deadline=0.0)
+    watch = gpu_gate.Stopwatch()
+    found: Any = gpu_gate.prepare(options, [request], watch, deadline=0.0)
+    assert (found.n_kernels, found.findings, found.unfinished, found.host) == (1, findings, 0, ["row"])
+    assert seen["jobs"] == (("fla",), 5, Pass.FWDBWD)
+    assert seen.get("passes") == ([Pass.FWDBWD] if findings else None)
+    assert ("sanitize" in watch.seconds) == bool(findings) and "host times" in watch.seconds
+
+
+def test_the_backward_s_kernels_are_built_beside_the_forward_s() -> None:
+    kernels: Any = SimpleNamespace(registry=load("sm_90a"))
+    backward = training_kernels(kernels)
+    assert {kernel.stage for kernel in backward} == set(STAGES) and len(backward) == 4 * (1 + 3 + 1)
+    assert not {kernel.name for kernel in backward} & {kernel.name for kernel in forward_kernels(kernels)}

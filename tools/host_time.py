@@ -1,0 +1,77 @@
+"""What calls cost the host: until they return, warm, with nothing queued before them."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import torch
+
+from loomgen.bench.timing import Spread, interleaved, spread
+from loomgen.verify.op import CASES, OpCase
+from tools.gpu_evidence import Row
+from tools.operator_calls import Call, make_call
+
+GPU = torch.device("cuda", 0)
+
+N_TIMED = 200
+N_ROUNDS = 20
+TRAINING_MICROSECONDS = 150.0
+
+TRAINED = (
+    CASES[0],
+    OpCase(name="1 x 4096 packed, 4/12 heads", lengths=(4096,), heads=(4, 12)),
+    OpCase(name="4 x 4096 packed, 16/32 heads", lengths=(4096,) * 4, heads=(16, 32)),
+)
+_LEAVES = ("q", "k", "v", "g", "beta", "initial_state")
+
+
+def microseconds(call: Callable[[], object]) -> float:
+    """Until ``call`` returns, with nothing queued before it."""
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    return 1e6 * (time.perf_counter() - start)
+
+
+def median_us(call: Callable[[], object]) -> float:
+    return statistics.median(microseconds(call) for _ in range(N_TIMED))
+
+
+def medians_in_turn(calls: Mapping[str, Callable[[], object]], n_rounds: int = N_ROUNDS) -> dict[str, Spread]:
+    """Of warm calls, in turn: what else the machine does, for longer than a median takes, then meets all of them."""
+    for call in calls.values():
+        call()
+    return {name: spread(medians) for name, medians in interleaved(calls, n_rounds, median_us).items()}
+
+
+def measured(medians: Spread) -> dict[str, float]:
+    """The least of several medians, since other users of the machine come and go, their middle and the largest."""
+    return {"median_us": medians.low, "middle_us": medians.median, "largest_us": medians.high}
+
+
+def training(call: Call) -> Callable[[], object]:
+    """A forward with its backward: the gradients of all inputs from that of ``o``."""
+    leaves = {name: x.detach().requires_grad_() for name in _LEAVES if (x := call.tensors[name]) is not None}
+    inputs = list(leaves.values())
+    do = torch.ones_like(leaves["v"])
+
+    def run() -> object:
+        o, _ = call.run(**leaves)
+        return torch.autograd.grad(o, inputs, do)
+
+    return run
+
+
+def training_host_times(cases: Sequence[OpCase] = TRAINED, n_rounds: int = N_ROUNDS) -> Iterator[Row]:
+    """Of training calls; the least of their medians is what is bounded."""
+    calls = {case.name: training(make_call(case).on(GPU)) for case in cases}
+    for name, medians in medians_in_turn(calls, n_rounds).items():
+        yield Row(
+            check="training host time",
+            case=name,
+            measured=measured(medians),
+            bound=TRAINING_MICROSECONDS,
+            ok=medians.low <= TRAINING_MICROSECONDS,
+        )
