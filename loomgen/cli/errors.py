@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import typer
@@ -30,6 +32,18 @@ def report(error: LoomgenError, root: Path) -> ExitCode:
         case _:
             typer.echo(f"error: {error}", err=True)
             return ExitCode.BAD_INPUT
+
+
+@contextmanager
+def faults_fail() -> Iterator[None]:
+    """A fault that the emulator finds is shown, and is a check that failed."""
+    from loomgen.emulator import EmulatorFault
+
+    try:
+        yield
+    except EmulatorFault as fault:
+        typer.echo(f"fault: {fault}", err=True)
+        raise typer.Exit(ExitCode.CHECK_FAILED) from None
 
 
 def _spec_error(error: SpecError, root: Path) -> str:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loomgen.cli.determinism import verify_determinism
+from loomgen.cli.errors import faults_fail
 from loomgen.cli.exit_codes import ExitCode
 from loomgen.cli.options import JsonOption, OneArchOption, StageOption
 from loomgen.cli.output import progress, show
@@ -43,6 +45,9 @@ _OP_COLUMNS = {
 _STAGE_OPTIONS = ("stage", "shape", "heads")
 """Options that say which stages run on what; an operator has its own cases."""
 
+_CASE_OPTIONS = (*_STAGE_OPTIONS, "op", "seeds")
+"""Options that --determinism does not take: its shapes are its own."""
+
 
 class Backend(str, Enum):
     """What runs a kernel: the interpreter of its meaning, or the emulator of its CUDA source."""
@@ -60,26 +65,35 @@ def verify(
     shape: Annotated[str, typer.Option(help="Sequence lengths of the packed batch.")] = "0,15,64,65,200",
     heads: Annotated[str, typer.Option(help="Key heads / value heads.")] = "2/4",
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds to run: 0, 1, ...")] = 1,
+    determinism: Annotated[
+        bool, typer.Option("--determinism", help="Repeat the operator and its backward on a GPU; compare all bits.")
+    ] = False,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="With --determinism: calls of each check (100; 2 in the emulator).")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run the stages on a packed ragged batch and print each tensor's error against float64.
 
     The emulator runs the committed sources and also compares every bit with the interpreter, which replays the plan's
     sums. With --op, run an operator, such as chunk_gated_delta_rule, and its backward over shapes, dtypes and flags
-    instead. Exits 1 past a bound, where a bit differs, and where the emulator finds a fault.
+    instead. With --determinism, repeat both on the first GPU, or with --backend emulate in small on the CPU: again,
+    with NaN in free memory, on two streams at once, and each sequence by itself. Exits 1 past a bound, where a bit
+    differs, and where the emulator finds a fault; 3 without a GPU that --determinism needs.
     """
-    from loomgen.emulator import EmulatorFault
-
+    if repeats is not None and not determinism:
+        raise typer.BadParameter("--repeats is for --determinism")
+    if determinism:
+        is_emulated = _check_determinism_options(ctx, backend)
+        verify_determinism(emulate=is_emulated, arch=arch, repeats=repeats, as_json=as_json)
+        return
     rows: Sequence[VerifyRow | OpRow]
-    try:
+    with faults_fail():
         if op is None:
             rows = _rows(ctx.obj, backend, arch, stage, parse_lengths(shape), parse_heads(heads), seeds)
         else:
             _check_op_options(ctx, backend)
             rows = _op_rows(op, arch, seeds)
-    except EmulatorFault as fault:
-        typer.echo(f"fault: {fault}", err=True)
-        raise typer.Exit(ExitCode.CHECK_FAILED) from None
     show([_printable(row) for row in rows], _COLUMNS if op is None else _OP_COLUMNS, as_json=as_json)
     if not all(row.ok for row in rows):
         raise typer.Exit(ExitCode.CHECK_FAILED)
@@ -117,13 +131,32 @@ def _rows(
 def _check_op_options(ctx: typer.Context, backend: Backend) -> None:
     """Raises BadParameter for what an operator does not take: it runs this package's kernels over its own cases."""
     for name in _STAGE_OPTIONS:
-        source = ctx.get_parameter_source(name)
-        if source is not None and source.name != "DEFAULT":
+        if _is_given(ctx, name):
             raise typer.BadParameter(f"--{name} is for stages: --op has cases of its own")
     if backend is not Backend.EMULATE:
         raise typer.BadParameter(f"--backend {backend.value}: an operator runs kernels, want emulate with --op")
+    _check_root(ctx)
+
+
+def _check_determinism_options(ctx: typer.Context, backend: Backend) -> bool:
+    """Whether the emulator takes the GPU's place; raises BadParameter for what --determinism does not take."""
+    for name in _CASE_OPTIONS:
+        if _is_given(ctx, name):
+            raise typer.BadParameter(f"--{name}: --determinism has shapes of its own")
+    if _is_given(ctx, "backend") and backend is not Backend.EMULATE:
+        raise typer.BadParameter(f"--backend {backend.value}: want emulate with --determinism, or a GPU without it")
+    _check_root(ctx)
+    return backend is Backend.EMULATE
+
+
+def _check_root(ctx: typer.Context) -> None:
     if ctx.obj.root != default_root():
         raise typer.BadParameter(f"--root {ctx.obj.root}: an operator runs the kernels beside the package")
+
+
+def _is_given(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
 
 
 def _op_rows(op: str, arch: str, seeds: int) -> list[OpRow]:

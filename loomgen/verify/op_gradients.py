@@ -22,6 +22,9 @@ GRADIENTS = {
 }
 """The inputs that have gradients, and what these are called."""
 
+SUMS = {"A_log": "dA_log", "dt_bias": "ddt_bias"}
+"""Those that are sums over all tokens."""
+
 _OTHER_SEEDS = 2**31
 """Gradients are drawn from seeds that no inputs are drawn from; the generator takes 32 bits of one."""
 
@@ -60,6 +63,32 @@ def with_gradients(
 
 
 def widened(inputs: OpInputs) -> OpInputs:
-    """``inputs`` in float64; zeros for the NaNs of slack tokens, which autograd would multiply by zero."""
+    """``inputs`` in float64; zeros for the NaNs of slack tokens, which autograd would multiply by zero; ``A_log`` and
+    ``dt_bias`` for each token apart, [B, T, HV]."""
     present = {name: x for name in GRADIENTS if isinstance(x := getattr(inputs, name), Tensor)}
-    return replace(inputs, **{name: x.double().nan_to_num() for name, x in present.items()})
+    wide = {name: x.double().nan_to_num() for name, x in present.items()}
+    of_tokens = {name: wide[name].expand(inputs.beta.shape).clone() for name in SUMS if name in wide}
+    return replace(inputs, **{**wide, **of_tokens})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exact:
+    """Results and gradients in float64, and what the norm of an error is divided by: their own norms, but for a sum
+    that of the sums of magnitudes. A sum of parts of both signs may be as small as it likes; its error is not."""
+
+    values: dict[str, Tensor]
+    sizes: dict[str, float]
+
+    @classmethod
+    def of(cls, results: dict[str, Tensor]) -> Exact:
+        """Of results for inputs that were :func:`widened`."""
+        parts = {name: results[name].flatten(0, 1) for name in SUMS.values() if name in results}
+        values = {**results, **{name: x.sum(0) for name, x in parts.items()}}
+        largest = {**values, **{name: x.abs().sum(0) for name, x in parts.items()}}
+        return cls(values=values, sizes={name: float(x.norm()) for name, x in largest.items()})
+
+    def error(self, name: str, found: Tensor) -> float:
+        """Of ``found``, which should be ``name``; inf where it is not finite."""
+        if not found.isfinite().all():
+            return float("inf")
+        return float((found.double() - self.values[name]).norm()) / (self.sizes[name] or 1.0)

@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import torch
-from torch import Tensor
-
 from loomgen.cli.project import Project
 from loomgen.interp import Mode
-from loomgen.ops.arguments import Arguments
-from loomgen.ops.autograd import Runner, differentiable
-from loomgen.ops.backward import backward
-from loomgen.ops.forward import forward
 from loomgen.ops.library import registry_of
 from loomgen.passes.pipeline import LoweredKernel, lower
 from loomgen.registry import Registry
 from loomgen.registry.model import KernelEntry
 from loomgen.runtime.bind import Value
 from loomgen.target import target_named
-from loomgen.verify import OpCase, interpreter
-from loomgen.verify.op import OpInputs
+from loomgen.verify import interpreter
 from tests.verify.committed import ARCH, ROOT
 
 _KERNELS = {str(kernel.name): kernel for kernel in Project(ROOT).kernels()}
@@ -44,18 +36,3 @@ class InterpretedLibrary:
         lowered = self.lowered[kernel.name]
         absent = dict.fromkeys(tensor.name for tensor in lowered.program.tensors)
         interpreter([lowered], self.mode)(kernel.name, {**absent, **given}, seed=0)
-
-    def run(self, case: OpCase, inputs: OpInputs) -> tuple[Tensor, Tensor]:
-        """``o`` and the final state, differentiable."""
-        call = Arguments(
-            inputs.q, inputs.k, inputs.v, inputs.g, inputs.beta, None, inputs.initial_state, True, case.normalise,
-            case.state_v_first, inputs.cu_seqlens, None, None, inputs.A_log, inputs.dt_bias,
-            case.raw_steps is not None, case.negative,
-        )  # fmt: skip
-        runner = Runner(
-            forward=lambda call, save: forward(call, case.lengths, self, save=save),
-            backward=lambda call: backward(call, self),
-        )
-        o, final = differentiable(runner, call, "minimal")
-        assert isinstance(final, torch.Tensor)
-        return o, final

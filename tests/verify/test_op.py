@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from loomgen.verify import CASES, OpCase, relative_l2, verify_op
-from loomgen.verify.op import OpInputs, golden_op, golden_results, op_inputs, run_op
-from loomgen.verify.op_gradients import output_gradients, with_gradients
+from loomgen.verify import CASES, OpCase, verify_op
+from loomgen.verify.op import OpInputs, golden_op, golden_results, op_inputs, run_on, run_op
+from loomgen.verify.op_gradients import Exact, output_gradients, with_gradients
 from tests.verify.interpreted_library import InterpretedLibrary
 
 NAME = "chunk_gated_delta_rule"
@@ -35,9 +35,9 @@ def test_where_nothing_fades_the_error_is_that_of_the_written_roundings(
     given = output_gradients(case, inputs, 0)
     exact = golden_results(case, inputs, given)
     found = with_gradients(lambda leaves: run_op(case, leaves, "emulate"), inputs, given)
-    explained = with_gradients(lambda leaves: rounded.run(case, leaves), inputs, given)
-    for name, wanted in exact.items():
-        assert relative_l2(found[name], wanted) <= FROM_ROUNDING * relative_l2(explained[name], wanted), name
+    explained = with_gradients(lambda leaves: run_on(rounded, case, leaves), inputs, given)
+    for name in exact.values:
+        assert exact.error(name, found[name]) <= FROM_ROUNDING * exact.error(name, explained[name]), name
 
 
 def test_a_gradient_past_its_bound_is_not_ok(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,7 @@ def test_slack_has_gradients_of_nan_and_the_golden_none() -> None:
     inputs = op_inputs(case, 0)
     given = output_gradients(case, inputs, 0)
     assert given.do[:, 12:].isnan().all() and given.do[:, :12].isfinite().all()
-    exact = golden_results(case, inputs, given)
+    exact = golden_results(case, inputs, given).values
     assert all(x.isfinite().all() for x in exact.values())
     assert not exact["dbeta"][:, 12:].any() and exact["dA_log"].any()
 
@@ -84,3 +84,12 @@ def test_gradients_are_drawn_apart_from_inputs() -> None:
     do = output_gradients(SMALL, inputs, 0).do
     assert not torch.equal(do.flatten()[:64], inputs.q.flatten()[:64])
     assert not torch.equal(do, output_gradients(SMALL, inputs, 1).do)
+
+
+def test_the_error_of_a_sum_is_measured_by_the_magnitudes_of_its_parts() -> None:
+    parts = torch.tensor([[[3.0, 1.0], [-3.0, 1.0]]], dtype=torch.float64)
+    exact = Exact.of({"o": torch.ones(2).double(), "dA_log": parts})
+    assert torch.equal(exact.values["dA_log"], torch.tensor([0.0, 2.0], dtype=torch.float64))
+    assert exact.error("dA_log", torch.tensor([0.4, 2.0])) == pytest.approx(0.4 / 40**0.5)
+    assert exact.error("o", torch.tensor([1.0, 2.0])) == pytest.approx(2**-0.5)
+    assert exact.error("o", torch.tensor([1.0, float("nan")])) == float("inf")
