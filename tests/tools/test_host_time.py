@@ -29,6 +29,7 @@ def test_the_least_median_is_bounded(monkeypatch: pytest.MonkeyPatch, least: flo
     monkeypatch.setattr(
         host_time, "medians_in_turn", lambda calls, n: dict.fromkeys(calls, Spread(170.0, least, 300.0))
     )
-    (row,) = training_host_times([SMALL], n_rounds=1)
+    row, alone = training_host_times([SMALL], n_rounds=1)
     assert row.measured == {"median_us": least, "middle_us": 170.0, "largest_us": 300.0}
     assert (row.check, row.case, row.bound, row.ok) == ("training host time", "small", 150.0, ok)
+    assert (alone.case, alone.bound, alone.ok) == ("torch alone, small", None, True)
