@@ -3,8 +3,8 @@
     python -m examples.train_tiny --out DIR --commit COMMIT
 
 On a GPU: 100 steps, beside FLA. Without one: --steps 2 --device cpu, in the emulator, beside transformers' reference.
-Needs `loomgen[transformers]`, beside FLA `loomgen[fla]` too. Writes DIR/batches.pt and DIR/tiny_training.<card>.json and
-prints a table, or with --json the document. Exit codes: 0 all checks hold, 1 not, 2 could not run.
+Needs `loomgen[transformers]`, beside FLA `loomgen[fla]` too. Writes DIR/batches.pt and DIR/tiny_training.<card>.json,
+and prints a table, or with --json the document. Exit codes: 0 all checks hold, 1 not, 2 could not run.
 """
 
 from __future__ import annotations
