@@ -28,9 +28,41 @@ def test_a_document_names_the_card_its_state_what_took_part_and_how_to_repeat_it
     assert f"`{path.name.removesuffix('.h200.json')}.<card>.json`" in (DOCS / "evidence" / "README.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["conformance", "operator", "start"])
-def test_every_check_held(name: str) -> None:
-    assert [row for row in document(name)["rows"] if not row["ok"]] == []
+@pytest.mark.parametrize("name", ["conformance", "operator", "start", "tiny_training"])
+def test_every_check_held_but_one_that_the_page_says_does_not(name: str) -> None:
+    missed = [row["check"] for row in document(name)["rows"] if not row.get("ok", True)]
+    assert set(missed) <= {"training host time"}
+
+
+def test_training_host_times_are_the_document_s() -> None:
+    rows = [row for row in document("operator")["rows"] if row["check"] == "training host time"]
+    page = (DOCS / "operator.md").read_text()
+    assert len(rows) == 3 and not any(row["ok"] for row in rows)
+    for row in rows:
+        label = "ragged pack" if row["case"] == "ragged" else row["case"]
+        times = row["measured"]
+        assert f"| {label} | {times['median_us']:.0f} us | {times['middle_us']:.0f} us |" in page
+
+
+def test_training_times_are_the_document_s() -> None:
+    found = document("training")
+    page = (DOCS / "benchmarks.md").read_text()
+    assert len(found["rows"]) == 2
+    for row in found["rows"]:
+        times, memory = row["kernel_ms"], row["peak_bytes"]
+        share = memory["loomgen"] / memory["fla"]
+        cells = f"{times['loomgen']:.3f} ms | {times['loomgen_states']:.3f} ms | {times['fla']:.3f} ms"
+        assert f"| {cells} | {row['ratios']['fla']:.3f} | {share:.3f} |" in page
+    held = {name for name, holds in found["checks"].items() if holds}
+    assert {"accurate", "repeats_equal", "sanitizer_clean", "no_row_slower_than_fla", "memory_at_most_fla"} == held
+
+
+def test_the_training_run_s_figures_are_the_document_s() -> None:
+    rows = {row.get("case"): row["measured"] for row in document("tiny_training")["rows"] if "measured" in row}
+    page = (DOCS / "integrations.md").read_text()
+    assert f"differed by {rows['beside fla']['relative']:.1e}" in page
+    speed = rows["steps a second"]
+    assert f"{speed['loomgen']:.1f} beside {speed['fla']:.1f}" in page
 
 
 def test_host_times_are_the_document_s() -> None:
