@@ -35,6 +35,7 @@ __all__ = [
     "OpCase",
     "OpInputs",
     "OpRow",
+    "exact_results",
     "golden_gates",
     "golden_op",
     "golden_results",
@@ -99,7 +100,7 @@ def _rows(case: OpCase, seed: int, arch: str) -> list[OpRow]:
     inputs = op_inputs(case, seed)
     given = output_gradients(case, inputs, seed)
     found = with_gradients(lambda leaves: run_op(case, leaves, f"emulate:{arch}"), inputs, given)
-    expected = golden_results(case, inputs, given)
+    expected = exact_results(case, inputs, given)
     return [
         OpRow(
             case=case.name,
@@ -116,8 +117,13 @@ def _rows(case: OpCase, seed: int, arch: str) -> list[OpRow]:
     ]
 
 
-def golden_results(case: OpCase, inputs: OpInputs, given: OutputGradients) -> Exact:
+def golden_results(case: OpCase, inputs: OpInputs, given: OutputGradients) -> dict[str, Tensor]:
     """``o``, the final state and all gradients from the float64 recurrence."""
+    return exact_results(case, inputs, given).values
+
+
+def exact_results(case: OpCase, inputs: OpInputs, given: OutputGradients) -> Exact:
+    """The same, with what errors are measured by."""
     return Exact.of(with_gradients(lambda leaves: golden_op(case, leaves), widened(inputs), given))
 
 
