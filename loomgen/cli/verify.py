@@ -93,7 +93,7 @@ def verify(
             rows = _rows(ctx.obj, backend, arch, stage, parse_lengths(shape), parse_heads(heads), seeds)
         else:
             _check_op_options(ctx, backend)
-            rows = _op_rows(op, arch, seeds)
+            rows = _op_rows(ctx.obj, op, arch, seeds)
     show([_printable(row) for row in rows], _COLUMNS if op is None else _OP_COLUMNS, as_json=as_json)
     if not all(row.ok for row in rows):
         raise typer.Exit(ExitCode.CHECK_FAILED)
@@ -159,7 +159,7 @@ def _is_given(ctx: typer.Context, name: str) -> bool:
     return source is not None and source.name != "DEFAULT"
 
 
-def _op_rows(op: str, arch: str, seeds: int) -> list[OpRow]:
+def _op_rows(project: Project, op: str, arch: str, seeds: int) -> list[OpRow]:
     from loomgen.target import target_named
     from loomgen.verify import CASES, verify_op
 
@@ -170,6 +170,7 @@ def _op_rows(op: str, arch: str, seeds: int) -> list[OpRow]:
             op,
             range(seeds),
             arch=target_named(arch).name,
+            kernels=project.kernels,
             on_case=lambda case, seed: update(next(started), total),
         )
 

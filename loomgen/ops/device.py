@@ -16,6 +16,7 @@ from torch import Tensor
 from loomgen.ops.arguments import Arguments, check_inputs, check_state, check_types
 from loomgen.ops.batch import Batch, bounded_batch, known_batch
 from loomgen.ops.dispatch import select
+from loomgen.ops.dispatch_backward import kernels_of_kind
 from loomgen.ops.forward import Forward, saved_bytes
 from loomgen.ops.packed import (
     call_shape,
@@ -127,6 +128,7 @@ class DeviceForward:
         check_state(call, batch.n_sequences)
         refuse_recording(self._kernels)
         shape = call_shape(call, batch.n_sequences, on_device=on_device, keeps_lengths=save is not None)
+        self._kernels.prepare(kernels_of_kind(self._kernels.registry, shape, trains=save is not None))
         kernels = select(self._kernels.registry, shape)
         sizes = call_sizes(call, batch.n_sequences, batch.n_chunks)
         memory = plan_forward(kernels, sizes, save)

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from loomgen.ops.dispatch import (
     CHUNK,
     DTYPE_NAMES,
+    SCAN_VARIANTS,
     CallShape,
     ScanVariant,
     find_kernel,
     raw_dtypes,
     scan_variant,
+    select,
 )
 from loomgen.registry.model import KernelEntry, Registry
 
@@ -69,3 +71,18 @@ def select_backward(
         gate_grads=find_kernel(registry, grads, {"C": CHUNK}, raw_dtypes(shape)) if of_inputs and is_raw else None,
         gate_sums=find_kernel(registry, sums, {"C": CHUNK}, {}) if of_inputs and shape.raw_gate is not None else None,
     )
+
+
+def kernels_of_kind(registry: Registry, shape: CallShape, *, trains: bool) -> tuple[KernelEntry, ...]:
+    """Every kernel that calls with the dims and dtypes of ``shape`` may run, whatever their sequences and heads: all
+    variants of the scans, and where the call ``trains`` those of its backward.
+
+    Raises LoomgenError where the registry lacks one.
+    """
+    found: dict[str, KernelEntry] = {}
+    for variant in SCAN_VARIANTS:
+        kernels = select(registry, shape, variant).in_order()
+        if trains:
+            kernels += select_backward(registry, shape, has_states=False, variant=variant).in_order()
+        found |= {kernel.name: kernel for kernel in kernels}
+    return tuple(found.values())

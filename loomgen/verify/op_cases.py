@@ -44,6 +44,12 @@ class OpCase:
     slack: int = 0
 
     @property
+    def is_lasting(self) -> bool:
+        """Whether an early error may stay: without decay, turned round by negative eigenvalues, or through keys as
+        long as they come."""
+        return self.gates in ("zero", "none") or self.negative or not self.normalise
+
+    @property
     def raw_flags(self) -> dict[str, bool]:
         """The operator's flags for raw gates and steps."""
         return {

@@ -23,7 +23,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the operator is verified with; one row comes back, as bad as the number of seeds."""
     calls: list[Any] = []
 
-    def verify_op(name: str, seeds: range, *, arch: str, on_case: Any) -> list[OpRow]:
+    def verify_op(name: str, seeds: range, *, arch: str, kernels: Any, on_case: Any) -> list[OpRow]:
         calls.append((name, tuple(seeds), arch))
         error = len(seeds) * 3e-3
         return [

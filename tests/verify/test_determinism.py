@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from loomgen.verify import OpCase
+from loomgen.verify import OpCase, same_bits
 from loomgen.verify.determinism import CHECKS, SHAPES, DeterminismRow, alone, in_small, verify_determinism
 from loomgen.verify.fingerprint import digest, fingerprint, fingerprints
 from loomgen.verify.machines import Call, Emulator, Gpu, NoGpu, Results, make_call
@@ -192,6 +192,30 @@ def test_the_operator_in_the_emulator_passes() -> None:
     case = replace(in_small(next(case for case in SHAPES if case.raw_gates)), head_dim=64, lengths=(3, 0, 66))
     rows = verify_determinism(Emulator("sm_100a"), (case,), repeats=1)
     assert [(row.check, row.tensors, row.ok) for row in rows] == [(check, (), True) for check in CHECKS]
+
+
+def test_a_sequence_in_two_parts_has_the_bits_of_one_pass_there_and_back() -> None:
+    """Cut at a multiple of 64 tokens; the state goes on, its gradient comes back."""
+    call, machine = make_call(OpCase(name="whole", lengths=(96,), head_dim=64), 0), Emulator("sm_100a")
+    whole = machine.run(call, 0)
+    head, tail = (tokens_of(call, *ends) for ends in ((0, 64), (64, 96)))
+    state = machine.run(head, 0)["final_state"]
+    later = machine.run(replace(tail, inputs=replace(tail.inputs, initial_state=state)), 0)
+    earlier = machine.run(replace(head, given=replace(head.given, dht=later["dh0"])), 0)
+    for name in ("o", "dq", "dk", "dv", "dg", "dbeta"):
+        assert same_bits(torch.cat([earlier[name], later[name]], dim=1), whole[name]), name
+    assert same_bits(later["final_state"].contiguous(), whole["final_state"].contiguous())
+    assert same_bits(earlier["dh0"].contiguous(), whole["dh0"].contiguous())
+
+
+def tokens_of(call: Call, begin: int, end: int) -> Call:
+    inputs = call.inputs
+    parts = {name: getattr(inputs, name)[:, begin:end] for name in ("q", "k", "v", "g", "beta")}
+    return Call(
+        case=replace(call.case, lengths=(end - begin,), packed=False),
+        inputs=replace(inputs, **parts, cu_seqlens=None),
+        given=replace(call.given, do=call.given.do[:, begin:end]),
+    )
 
 
 def test_without_a_gpu_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,36 +8,55 @@ import pytest
 import torch
 from torch import Tensor
 
+from loomgen.cli.project import Project
 from loomgen.verify import CASES, OpCase, verify_op
-from loomgen.verify.op import OpInputs, golden_op, golden_results, op_inputs, run_on, run_op
+from loomgen.verify.interpreted import InterpretedLibrary
+from loomgen.verify.op import (
+    FROM_ROUNDING,
+    OP_BOUNDS,
+    OpInputs,
+    exact_results,
+    golden_op,
+    golden_results,
+    op_inputs,
+    rounding_errors,
+    run_op,
+)
 from loomgen.verify.op_gradients import Exact, output_gradients, with_gradients
-from tests.verify.interpreted_library import InterpretedLibrary
+from tests.verify.committed import ROOT
 
 NAME = "chunk_gated_delta_rule"
 SMALL = OpCase(name="small", lengths=(3, 9), heads=(1, 2), head_dim=64)
-FROM_ROUNDING = 1.1
-"""What the emulator's error may be, as a multiple of that of the written roundings."""
-
-UNFADING = [case for case in CASES if case.gates in ("zero", "none") or not case.normalise or case.negative]
-"""Cases where an early error stays, or keys are as long as they came."""
+LASTING = [case for case in CASES if case.is_lasting]
 
 
 @pytest.fixture(scope="module")
 def rounded() -> InterpretedLibrary:
-    return InterpretedLibrary("rounded")
+    return InterpretedLibrary.of(Project(ROOT).kernels(), "rounded")
 
 
-@pytest.mark.parametrize("case", UNFADING, ids=lambda case: case.name)
-def test_where_nothing_fades_the_error_is_that_of_the_written_roundings(
-    case: OpCase, rounded: InterpretedLibrary
-) -> None:
+@pytest.mark.parametrize("case", LASTING, ids=lambda case: case.name)
+def test_where_errors_last_they_are_those_of_the_written_roundings(case: OpCase, rounded: InterpretedLibrary) -> None:
     inputs = op_inputs(case, 0)
     given = output_gradients(case, inputs, 0)
-    exact = golden_results(case, inputs, given)
+    exact = exact_results(case, inputs, given)
     found = with_gradients(lambda leaves: run_op(case, leaves, "emulate"), inputs, given)
-    explained = with_gradients(lambda leaves: run_on(rounded, case, leaves), inputs, given)
-    for name in exact.values:
-        assert exact.error(name, found[name]) <= FROM_ROUNDING * exact.error(name, explained[name]), name
+    for name, explained in rounding_errors(rounded, case, inputs, given).items():
+        assert exact.error(name, found[name]) <= FROM_ROUNDING * explained, name
+
+
+PAST_ITS_BOUND = OpCase(name="g = 0", lengths=(192,), heads=(1, 1), gates="zero")
+"""Without decay dg is the product of a state and a gradient that have little to do with one another, and a sum of both
+signs: it may be small, and its error as large as ever."""
+
+
+def test_an_error_past_its_bound_is_explained_where_errors_last_and_only_there() -> None:
+    alone = verify_op(NAME, (0,), cases=(PAST_ITS_BOUND,))
+    assert [row.tensor for row in alone if not row.ok] == ["dg"]
+    explained = verify_op(NAME, (0,), cases=(PAST_ITS_BOUND,), kernels=Project(ROOT).kernels)
+    assert all(row.ok for row in explained)
+    assert all(row.bound >= OP_BOUNDS[row.tensor] for row in explained)
+    assert not replace(PAST_ITS_BOUND, gates="usual").is_lasting
 
 
 def test_a_gradient_past_its_bound_is_not_ok(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +93,7 @@ def test_slack_has_gradients_of_nan_and_the_golden_none() -> None:
     inputs = op_inputs(case, 0)
     given = output_gradients(case, inputs, 0)
     assert given.do[:, 12:].isnan().all() and given.do[:, :12].isfinite().all()
-    exact = golden_results(case, inputs, given).values
+    exact = golden_results(case, inputs, given)
     assert all(x.isfinite().all() for x in exact.values())
     assert not exact["dbeta"][:, 12:].any() and exact["dA_log"].any()
 
