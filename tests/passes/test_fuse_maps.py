@@ -47,3 +47,21 @@ def test_an_operand_of_a_product_stays(tmp_path: Path) -> None:
 def test_an_element_that_is_read_for_all_stays(tmp_path: Path) -> None:
     text = "m[i,j] = f32(x[i,j])*2\nn[i,j] = m[i,0] + g[j]\no[c[i],hv,j] = n[i,j]"
     assert fused(tmp_path, text)[0] == "m[i,j]:f32 = f32(x[i,j])*2.0"
+
+
+def test_what_combines_tiles_is_not_put_off_past_other_statements(tmp_path: Path) -> None:
+    """Put off, ``m`` and ``n`` would be kept through the product, where ``s`` alone is enough."""
+    text = """
+m[i,j] = x[i,l] @ y[j,l]
+n[i,j] = y[i,l] @ x[j,l]
+s[i,j] = m[i,j] + g[i]*n[i,j]
+p[i,j] = x[i,l] @ x[j,l]
+o[c[i],hv,j] = s[i,j] + p[i,j]
+"""
+    lines = fused(tmp_path, text)
+    assert lines.index("s[i,j]:f32 = m[i,j] + g[i]*n[i,j]") < lines.index("p[i,j]:f32 = x[i,l] @ x[j,l] over l")
+
+
+def test_what_scales_one_tile_is_put_off_past_a_product(tmp_path: Path) -> None:
+    text = "m[i,j] = exp2(g[i] - g[j])\nn[i,j] = x[i,l] @ y[j,l]\no[c[i],hv,j] = m[i,j]*n[i,j]"
+    assert not any(line.startswith("m[") for line in fused(tmp_path, text))

@@ -156,6 +156,13 @@ PROGRAM_CASES = [
     _in_loop(Code.UNGUARDED_OPTIONAL, "z[d] = s0[n,hv,0,d]", "s0[n,hv,0,d]", "`s0` is optional and not tested"),
     _in_loop(Code.GIVEN_MISUSE, "z[e] = 1 if given(v) else 2", "given(v)", "optional tensor"),
     Case(Code.NOT_OWNED, "y[c[i],hv,vb[e]] =", "y[c[i],0,vb[e]] =", "y[c[i],0,vb[e]]", "`y` is not addressed by `hv`"),
+    Case(
+        Code.NOT_OWNED,
+        "y[c[i],hv,vb[e]] =",
+        "head = hk*2\n      y[c[i],head,vb[e]] =",
+        "y[c[i],head,vb[e]]",
+        "`y` is not addressed by `hv`",
+    ),
     _in_loop(Code.NOT_OWNED, "pool[slot,hv,vb[e]] = S[e,0]", "pool[slot", "iterations of the loop over `c`"),
     _at_end(Code.WRITTEN_TWICE, "pool[slot,hv,vb[e]] = p[e]", "pool[slot", "stored a second time"),
     _at_end(Code.WRONG_ACCESS, "k[n[i],hk,d] = TX(0)", "k[n[i]", "`k` is `in`"),
