@@ -201,3 +201,12 @@ def test_no_input_is_written() -> None:
     gradients(RAW, do=do, dht=dht)
     assert all(torch.equal(given[name], x) for name, x in before.items())
     assert torch.equal(do, kept[0]) and torch.equal(dht, kept[1])
+
+
+def test_a_gate_that_is_no_number_has_no_gradient_that_is_one() -> None:
+    """Nor has any gate of its chunk before it; a zero would hide it."""
+    do, dht = cotangents(SMALL)
+    g = arguments(SMALL)["g"].clone()
+    g[0, 1, 0] = float("nan")
+    found = gradients(SMALL, do=do, dht=dht, g=g)["g"]
+    assert found is not None and found[0, :2, 0].isnan().all()
