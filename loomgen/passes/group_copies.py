@@ -2,13 +2,15 @@
 
 Before: copies stand where the spec reads the tensors. After: at the top of the kernel or loop body, one group a using
 statement, each closed by a Commit, so that the wait before a statement leaves the copies of later statements in flight.
-A copy whose address depends on a value of the block stays where it is, in a group of its own.
+A copy whose address depends on a value of the block stays where it is; copies that stand together there are of one
+group where the wait for a later one, which is for all before it, comes no later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from loomgen.ir import plan
 from loomgen.ir.plan import CopyIn, Plan, PlanOp
@@ -23,7 +25,7 @@ def group_copies(kernel: Plan) -> Plan:
 
 def _grouped(body: tuple[PlanOp, ...], team: plan.Team) -> tuple[PlanOp, ...]:
     early = [op for op in body if isinstance(op, CopyIn) and not any(True for _ in tile_reads(op.source))]
-    rest = [part for op in body if op not in early for part in _in_place(op, team)]
+    rest = _committed([part for op in body if op not in early for part in _in_place(op, team)], team)
     first_use = {op.dst.buffer.name: _first_use(op.dst.buffer.name, rest, team) for op in early}
     ordered = sorted(early, key=lambda op: first_use[op.dst.buffer.name][0])
     issued: list[PlanOp] = []
@@ -37,9 +39,6 @@ def _grouped(body: tuple[PlanOp, ...], team: plan.Team) -> tuple[PlanOp, ...]:
 
 def _in_place(op: PlanOp, team: plan.Team) -> Iterator[PlanOp]:
     match op:
-        case CopyIn():
-            yield op
-            yield plan.Commit()
         case plan.ChunkLoop() | plan.RangeLoop():
             yield replace(op, body=_grouped(op.body, team))
         case plan.Roles():
@@ -48,6 +47,25 @@ def _in_place(op: PlanOp, team: plan.Team) -> Iterator[PlanOp]:
             yield replace(op, then=_grouped(op.then, team), orelse=_grouped(op.orelse, team))
         case _:
             yield op
+
+
+def _committed(ops: list[PlanOp], team: plan.Team) -> list[PlanOp]:
+    """Closes the groups of the copies among ``ops``."""
+    committed: list[PlanOp] = []
+    for at, op in enumerate(ops):
+        committed.append(op)
+        if isinstance(op, CopyIn):
+            run = list(takewhile(lambda later: isinstance(later, CopyIn), ops[at + 1 :]))
+            first, *later = (_use_after(copy, ops[at + 1 + len(run) :], team) for copy in (op, *run))
+            if all(first < use for use in later):
+                committed.append(plan.Commit())
+    return committed
+
+
+def _use_after(copy: PlanOp, ops: Sequence[PlanOp], team: plan.Team) -> int:
+    """The place among ``ops`` of the first that touches what is copied; after all of them where none does."""
+    assert isinstance(copy, CopyIn)
+    return _first_use(copy.dst.buffer.name, ops, team)[0]
 
 
 def _first_use(buffer: str, ops: Sequence[PlanOp], team: plan.Team) -> tuple[int, str]:

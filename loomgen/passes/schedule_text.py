@@ -41,7 +41,8 @@ def schedule_text(kernel: KernelSpec, target: Target) -> str:
         entries["rows"] = f"[{', '.join(rows)}]"
     if division.split is not None:
         entries["split"] = _split(division.split, said)
-    if rings := dict(_rings(lowered.plan.body)):
+    single = {name: slots for name, slots in said.rings if slots == 1}
+    if rings := {**dict(_rings(lowered.plan.body)), **single}:
         entries["rings"] = _mapping({name: said.formula(f"rings.{name}") or slots for name, slots in rings.items()})
     if place := _places(kernel.program, lowered.plan):
         entries["place"] = _mapping({name: where.value for name, where in place.items()})

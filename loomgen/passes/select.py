@@ -65,7 +65,7 @@ def _select(kernel: KernelSpec, program: Program, boxes: Mapping[str, SharedRef]
         division=division,
         schedule=kernel.schedule,
         shared_names=_needed_in_shared(program),
-        transposed_names=_read_transposed(program),
+        contracted=_contracted(program),
         boxes=boxes,
     )
     homes = Homes(
@@ -128,10 +128,15 @@ def _needed_in_shared(program: Program) -> frozenset[str]:
     return frozenset(names)
 
 
-def _read_transposed(program: Program) -> frozenset[str]:
-    """Values that are the first operand of a product along their own first index."""
+def _contracted(program: Program) -> frozenset[tuple[str, str]]:
+    """The first operands of products, each with the index of its own that is contracted."""
     products = (stmt for stmt in walk.statements(program.body) if isinstance(stmt, tile.Contract))
-    return frozenset(stmt.a.value.name for stmt in products if stmt.a.subs[0].index == stmt.over)
+    return frozenset(
+        (stmt.a.value.name, index.name)
+        for stmt in products
+        for index, sub in zip(stmt.a.value.indices, stmt.a.subs, strict=True)
+        if sub.index == stmt.over
+    )
 
 
 def _block(statements: tuple[Stmt, ...], rules: Rules, homes: Homes) -> None:

@@ -84,7 +84,7 @@ def select_map(value: Value, expr: tile.Expr, stmt: tile.Map | tile.Load, rules:
     found = homes.resolve(expr, rules.division.register_tile(value.name, value.dtype, rows, cols).layout, stmt.text)
     dst_tile = homes.define_register(value, rows)
     homes.ops.append(plan.MapFragment(dst=dst_tile, value=value, expr=expr, homes=found, text=stmt.text))
-    if value.name in rules.transposed_names:
+    if (value.name, rows.name) in rules.contracted:
         homes.to_shared(value, stmt.text)  # now, so that its registers are free until then
 
 

@@ -17,14 +17,14 @@ from loomgen.spec.codes import Code
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """``shared_names``: values that some statement can only take from shared memory; ``transposed_names``: those that
-    a product reads across their rows, and that have to go through it; ``boxes``: where the tiles lie that the copy
-    hardware brings."""
+    """``shared_names``: values that some statement can only take from shared memory; ``contracted``:
+    the first operands of products, each with the index that is summed over; one whose rows that is has to go through
+    shared memory; ``boxes``: where the tiles lie that the copy hardware brings."""
 
     division: Division
     schedule: Schedule
     shared_names: frozenset[str]
-    transposed_names: frozenset[str]
+    contracted: frozenset[tuple[str, str]]
     boxes: Mapping[str, SharedRef]
 
 

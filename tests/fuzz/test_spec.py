@@ -30,7 +30,7 @@ def test_a_round_is_decided_by_seed_and_number() -> None:
 
 
 def test_every_case_is_valid_and_all_kinds_occur(tmp_path: Path) -> None:
-    statements = [stmt for kernel in kernels(tmp_path, 150) for stmt in walk.statements(kernel.program.body)]
+    statements = [stmt for kernel in kernels(tmp_path, 250) for stmt in walk.statements(kernel.program.body)]
     nodes = [node for stmt in statements for expr in walk.expressions(stmt) for node in walk.nodes(expr)]
     assert {type(stmt).__name__ for stmt in statements} >= STATEMENTS
     assert {type(node).__name__ for node in nodes} >= EXPRESSIONS

@@ -43,8 +43,8 @@ def test_the_whole_schedule_of_the_scan() -> None:
         "  rows: [e]\n"
         "  split: {d: {parts: 2, across: KS}}\n"
         "  rings: {kc: 2, vc: 2, Ac: 2, g: 2, s: 2}\n"
-        "  place: {S: registers, kc: shared, vc: shared, Ac: shared, Sb: registers, h: shared, v_new: shared,\n"
-        "    ht: direct}\n"
+        "  place: {S: registers, kc: shared, vc: shared, Ac: shared, Sb: registers, x: registers, h: shared,\n"
+        "    v_new: shared, ht: direct}\n"
         "  min_blocks: 2\n"
     )
 

@@ -175,7 +175,6 @@ chunk_grads__c64_k64_v64_bf16__base(
             const int i = thread;
             cp_async_4(g.at(0, i), g_source + i);
         }
-        cp_async_commit();
 
         /// s[i] = beta[c,hv,i]
         const float* s_source = beta + (int64_t(c) * HV + hv) * C;
@@ -183,7 +182,6 @@ chunk_grads__c64_k64_v64_bf16__base(
             const int i = thread;
             cp_async_4(s.at(0, i), s_source + i);
         }
-        cp_async_commit();
 
         /// xc[e,i] = dx[c,hv,e,i]
         const bf16* xc_source = dx + (int64_t(c) * HV + hv) * V * C + thread / 8 * C + 8 * (thread % 8);

@@ -26,7 +26,7 @@
 
 using namespace loom;
 
-// 64 threads = 2 warps, one a slab of 16 rows; rings of 2 slots for kc, Ac, nc, qc, oc, g, s; 78848 bytes of shared
+// 64 threads = 2 warps, one a slab of 16 rows; rings of 2 slots for kc, Ac, nc, qc, oc, g, s; 74752 bytes of shared
 // memory.
 LOOM_KERNEL(64, 1)
 dhu__c64_k64_v64_bf16__r32k1(
@@ -66,9 +66,8 @@ dhu__c64_k64_v64_bf16__r32k1(
     constexpr int oc_ring_offset = 57344;      // 2 slots of 4096 bytes
     constexpr int g_ring_offset = 65536;       // 2 slots of 256 bytes
     constexpr int s_ring_offset = 66048;       // 2 slots of 256 bytes
-    constexpr int dS_lhs_smem_offset = 66560;  // 4096 bytes
-    constexpr int dSb_out_offset = 70656;      // 4096 bytes
-    constexpr int dx_tile_out_offset = 74752;  // 4096 bytes
+    constexpr int dSb_out_offset = 66560;      // 4096 bytes
+    constexpr int dx_tile_out_offset = 70656;  // 4096 bytes
 
     const SharedAddr smem = shared_memory();
     const SharedTile<bf16, C, C, C, 3> Ac_ring{smem + Ac_ring_offset};
@@ -78,7 +77,6 @@ dhu__c64_k64_v64_bf16__r32k1(
     const SharedTile<bf16, C, VB, VB, 2> oc_ring{smem + oc_ring_offset};
     const SharedTile<float, 1, C, C, 0> g_ring{smem + g_ring_offset};
     const SharedTile<float, 1, C, C, 0> s_ring{smem + s_ring_offset};
-    const SharedTile<bf16, VB, C, C, 3> dS_lhs_smem{smem + dS_lhs_smem_offset};
     const SharedTile<bf16, VB, K, K, 3> dSb_out{smem + dSb_out_offset};
     const SharedTile<bf16, VB, C, C, 3> dx_tile_out{smem + dx_tile_out_offset};
 
@@ -414,11 +412,6 @@ dhu__c64_k64_v64_bf16__r32k1(
                     dS_lhs_i[0] * lo_bf16(oc_ei[tile / 2][2 * (tile % 2) + half]),
                     dS_lhs_i[1] * hi_bf16(oc_ei[tile / 2][2 * (tile % 2) + half]));
             }
-        }
-        // dS_lhs_smem[e,i] = dS_lhs[e,i]
-        LOOM_UNROLL
-        for (int step = 0; step < 4; ++step) {
-            stmatrix_x4(dS_lhs_smem.at(16 * slab + lane_row, 16 * step + lane_col), dS_lhs[step]);
         }
         // dS[e,d] += dS_lhs[e,i] @ qc[i,d]
         LOOM_UNROLL

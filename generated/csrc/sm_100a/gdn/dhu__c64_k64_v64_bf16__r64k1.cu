@@ -26,7 +26,7 @@
 
 using namespace loom;
 
-// 128 threads = 4 warps, one a slab of 16 rows; rings of 2 slots for kc, nc, g, s; 82944 bytes of shared memory.
+// 128 threads = 4 warps, one a slab of 16 rows; rings of 2 slots for kc, nc, g, s; 74752 bytes of shared memory.
 LOOM_KERNEL(128, 1)
 dhu__c64_k64_v64_bf16__r64k1(
     const bf16* __restrict__ qn, const bf16* __restrict__ kn, const bf16* __restrict__ do_, const bf16* __restrict__ dn,
@@ -63,11 +63,10 @@ dhu__c64_k64_v64_bf16__r64k1(
     constexpr int g_ring_offset = 32768;       // 2 slots of 256 bytes
     constexpr int s_ring_offset = 33280;       // 2 slots of 256 bytes
     constexpr int Ac_offset = 33792;           // 8192 bytes
-    constexpr int dS_lhs_smem_offset = 41984;  // 8192 bytes
-    constexpr int dSb_out_offset = 50176;      // 8192 bytes
-    constexpr int dx_tile_out_offset = 58368;  // 8192 bytes
-    constexpr int oc_offset = 66560;           // 8192 bytes
-    constexpr int qc_offset = 74752;           // 8192 bytes
+    constexpr int dSb_out_offset = 41984;      // 8192 bytes
+    constexpr int dx_tile_out_offset = 50176;  // 8192 bytes
+    constexpr int oc_offset = 58368;           // 8192 bytes
+    constexpr int qc_offset = 66560;           // 8192 bytes
 
     const SharedAddr smem = shared_memory();
     const SharedTile<bf16, C, K, K, 3> kc_ring{smem + kc_ring_offset};
@@ -75,7 +74,6 @@ dhu__c64_k64_v64_bf16__r64k1(
     const SharedTile<float, 1, C, C, 0> g_ring{smem + g_ring_offset};
     const SharedTile<float, 1, C, C, 0> s_ring{smem + s_ring_offset};
     const SharedTile<bf16, C, C, C, 3> Ac{smem + Ac_offset};
-    const SharedTile<bf16, VB, C, C, 3> dS_lhs_smem{smem + dS_lhs_smem_offset};
     const SharedTile<bf16, VB, K, K, 3> dSb_out{smem + dSb_out_offset};
     const SharedTile<bf16, VB, C, C, 3> dx_tile_out{smem + dx_tile_out_offset};
     const SharedTile<bf16, C, VB, VB, 3> oc{smem + oc_offset};
@@ -388,11 +386,6 @@ dhu__c64_k64_v64_bf16__r64k1(
                     dS_lhs_i[0] * lo_bf16(oc_ei[tile / 2][2 * (tile % 2) + half]),
                     dS_lhs_i[1] * hi_bf16(oc_ei[tile / 2][2 * (tile % 2) + half]));
             }
-        }
-        // dS_lhs_smem[e,i] = dS_lhs[e,i]
-        LOOM_UNROLL
-        for (int step = 0; step < 4; ++step) {
-            stmatrix_x4(dS_lhs_smem.at(16 * slab + lane_row, 16 * step + lane_col), dS_lhs[step]);
         }
         // dS[e,d] += dS_lhs[e,i] @ qc[i,d]
         LOOM_UNROLL

@@ -26,7 +26,7 @@
 
 using namespace loom;
 
-// 64 threads = 2 warps, one a slab of 16 rows; rings of 2 slots for kc, Ac, nc, qc, oc, g, s; 115712 bytes of shared
+// 64 threads = 2 warps, one a slab of 16 rows; rings of 2 slots for kc, Ac, nc, qc, oc, g, s; 111616 bytes of shared
 // memory.
 LOOM_KERNEL(64, 1)
 dhu__c64_k128_v128_bf16__r32k1(
@@ -67,8 +67,7 @@ dhu__c64_k128_v128_bf16__r32k1(
     constexpr int g_ring_offset = 98304;        // 2 slots of 256 bytes
     constexpr int s_ring_offset = 98816;        // 2 slots of 256 bytes
     constexpr int dSb_out_offset = 99328;       // 8192 bytes
-    constexpr int dS_lhs_smem_offset = 107520;  // 4096 bytes
-    constexpr int dx_tile_out_offset = 111616;  // 4096 bytes
+    constexpr int dx_tile_out_offset = 107520;  // 4096 bytes
 
     const SharedAddr smem = shared_memory();
     const SharedTile<bf16, C, K, K, 3> kc_ring{smem + kc_ring_offset};
@@ -79,7 +78,6 @@ dhu__c64_k128_v128_bf16__r32k1(
     const SharedTile<float, 1, C, C, 0> g_ring{smem + g_ring_offset};
     const SharedTile<float, 1, C, C, 0> s_ring{smem + s_ring_offset};
     const SharedTile<bf16, VB, K, K, 3> dSb_out{smem + dSb_out_offset};
-    const SharedTile<bf16, VB, C, C, 3> dS_lhs_smem{smem + dS_lhs_smem_offset};
     const SharedTile<bf16, VB, C, C, 3> dx_tile_out{smem + dx_tile_out_offset};
 
     /// dS[e,d] = 0
@@ -414,11 +412,6 @@ dhu__c64_k128_v128_bf16__r32k1(
                     dS_lhs_i[0] * lo_bf16(oc_ei[tile / 2][2 * (tile % 2) + half]),
                     dS_lhs_i[1] * hi_bf16(oc_ei[tile / 2][2 * (tile % 2) + half]));
             }
-        }
-        // dS_lhs_smem[e,i] = dS_lhs[e,i]
-        LOOM_UNROLL
-        for (int step = 0; step < 4; ++step) {
-            stmatrix_x4(dS_lhs_smem.at(16 * slab + lane_row, 16 * step + lane_col), dS_lhs[step]);
         }
         // dS[e,d] += dS_lhs[e,i] @ qc[i,d]
         LOOM_UNROLL

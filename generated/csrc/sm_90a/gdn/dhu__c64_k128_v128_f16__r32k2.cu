@@ -27,7 +27,7 @@
 using namespace loom;
 
 // 128 threads = 4 warps, one a slab of 16 rows and part of d (2 slabs x 2 parts); rings of 2 slots for kc, Ac, nc, qc,
-// oc, g, s; 132096 bytes of shared memory.
+// oc, g, s; 128000 bytes of shared memory.
 LOOM_KERNEL(128, 1)
 dhu__c64_k128_v128_f16__r32k2(
     const f16* __restrict__ qn, const f16* __restrict__ kn, const f16* __restrict__ do_, const f16* __restrict__ dn,
@@ -69,8 +69,7 @@ dhu__c64_k128_v128_f16__r32k2(
     constexpr int s_ring_offset = 98816;        // 2 slots of 256 bytes
     constexpr int all_mm_parts_offset = 99328;  // 16384 bytes
     constexpr int dSb_out_offset = 115712;      // 8192 bytes
-    constexpr int dS_lhs_smem_offset = 123904;  // 4096 bytes
-    constexpr int dx_tile_out_offset = 128000;  // 4096 bytes
+    constexpr int dx_tile_out_offset = 123904;  // 4096 bytes
 
     const SharedAddr smem = shared_memory();
     const SharedTile<f16, C, K, K, 3> kc_ring{smem + kc_ring_offset};
@@ -82,7 +81,6 @@ dhu__c64_k128_v128_f16__r32k2(
     const SharedTile<float, 1, C, C, 0> s_ring{smem + s_ring_offset};
     const SharedTile<float, 32, 128, 128, 0> all_mm_parts{smem + all_mm_parts_offset};
     const SharedTile<f16, VB, K, K, 3> dSb_out{smem + dSb_out_offset};
-    const SharedTile<f16, VB, C, C, 3> dS_lhs_smem{smem + dS_lhs_smem_offset};
     const SharedTile<f16, VB, C, C, 3> dx_tile_out{smem + dx_tile_out_offset};
 
     /// dS[e,d] = 0
@@ -416,13 +414,6 @@ dhu__c64_k128_v128_f16__r32k2(
                 dS_lhs[tile / 2][2 * (tile % 2) + half] = pack_f16(
                     dS_lhs_i[0] * lo_f16(oc_ei[tile / 2][2 * (tile % 2) + half]),
                     dS_lhs_i[1] * hi_f16(oc_ei[tile / 2][2 * (tile % 2) + half]));
-            }
-        }
-        // dS_lhs_smem[e,i] = dS_lhs[e,i]
-        if (part == 0) {
-            LOOM_UNROLL
-            for (int step = 0; step < 4; ++step) {
-                stmatrix_x4(dS_lhs_smem.at(16 * slab + lane_row, 16 * step + lane_col), dS_lhs[step]);
             }
         }
         // dS[e,d] += dS_lhs[e,i] @ qc[i,d]

@@ -26,7 +26,7 @@
 
 using namespace loom;
 
-// 128 threads = 4 warps, one a slab of 16 rows; rings of 2 slots for kc, nc, g, s; 115712 bytes of shared memory.
+// 128 threads = 4 warps, one a slab of 16 rows; rings of 2 slots for kc, nc, g, s; 107520 bytes of shared memory.
 LOOM_KERNEL(128, 1)
 dhu__c64_k128_v128_f16__r64k1(
     const f16* __restrict__ qn, const f16* __restrict__ kn, const f16* __restrict__ do_, const f16* __restrict__ dn,
@@ -65,9 +65,8 @@ dhu__c64_k128_v128_f16__r64k1(
     constexpr int dSb_out_offset = 50176;      // 16384 bytes
     constexpr int qc_offset = 66560;           // 16384 bytes
     constexpr int Ac_offset = 82944;           // 8192 bytes
-    constexpr int dS_lhs_smem_offset = 91136;  // 8192 bytes
-    constexpr int dx_tile_out_offset = 99328;  // 8192 bytes
-    constexpr int oc_offset = 107520;          // 8192 bytes
+    constexpr int dx_tile_out_offset = 91136;  // 8192 bytes
+    constexpr int oc_offset = 99328;           // 8192 bytes
 
     const SharedAddr smem = shared_memory();
     const SharedTile<f16, C, K, K, 3> kc_ring{smem + kc_ring_offset};
@@ -77,7 +76,6 @@ dhu__c64_k128_v128_f16__r64k1(
     const SharedTile<f16, VB, K, K, 3> dSb_out{smem + dSb_out_offset};
     const SharedTile<f16, C, K, K, 3> qc{smem + qc_offset};
     const SharedTile<f16, C, C, C, 3> Ac{smem + Ac_offset};
-    const SharedTile<f16, VB, C, C, 3> dS_lhs_smem{smem + dS_lhs_smem_offset};
     const SharedTile<f16, VB, C, C, 3> dx_tile_out{smem + dx_tile_out_offset};
     const SharedTile<f16, C, VB, VB, 3> oc{smem + oc_offset};
 
@@ -388,11 +386,6 @@ dhu__c64_k128_v128_f16__r64k1(
                     dS_lhs_i[0] * lo_f16(oc_ei[tile / 2][2 * (tile % 2) + half]),
                     dS_lhs_i[1] * hi_f16(oc_ei[tile / 2][2 * (tile % 2) + half]));
             }
-        }
-        // dS_lhs_smem[e,i] = dS_lhs[e,i]
-        LOOM_UNROLL
-        for (int step = 0; step < 4; ++step) {
-            stmatrix_x4(dS_lhs_smem.at(16 * slab + lane_row, 16 * step + lane_col), dS_lhs[step]);
         }
         // dS[e,d] += dS_lhs[e,i] @ qc[i,d]
         LOOM_UNROLL
