@@ -16,7 +16,7 @@ EXPRESSIONS = {"ArgRead", "Call", "Cast", "Given", "IndexRead", "Select", "Tenso
 def kernels(folder: Path, count: int) -> list[KernelSpec]:
     """Loading raises SpecError for what is not valid."""
     found: list[KernelSpec] = []
-    for case in draw_round(3, 0, count):
+    for case in draw_round(4, 0, count):
         path = folder / "case.yaml"
         path.write_text(case.text)
         found += load([path], folder)
@@ -30,7 +30,7 @@ def test_a_round_is_decided_by_seed_and_number() -> None:
 
 
 def test_every_case_is_valid_and_all_kinds_occur(tmp_path: Path) -> None:
-    statements = [stmt for kernel in kernels(tmp_path, 250) for stmt in walk.statements(kernel.program.body)]
+    statements = [stmt for kernel in kernels(tmp_path, 150) for stmt in walk.statements(kernel.program.body)]
     nodes = [node for stmt in statements for expr in walk.expressions(stmt) for node in walk.nodes(expr)]
     assert {type(stmt).__name__ for stmt in statements} >= STATEMENTS
     assert {type(node).__name__ for node in nodes} >= EXPRESSIONS
