@@ -98,6 +98,8 @@ def gradients(
     *of_inputs, of_state, of_A, of_bias = needed
     v, g, beta, state, cu_seqlens, cu_seqlens_cpu, A_log, dt_bias, saved = ctx.saved_tensors
     normalise, state_v_first, allow_neg_eigval, save = ctx.flags
+    if do is None:
+        do = torch.zeros_like(v, memory_format=torch.contiguous_format)
     found = run(
         BackwardCall(
             do,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -20,13 +19,13 @@ from loomgen.runtime.bind import Value
 
 
 class BackwardCall(NamedTuple):
-    """One backward: the gradients of o and of the final state, None for zeros, and what the forward was called with.
+    """One backward: the gradient of o, that of the final state, None for zeros, and what the forward was called with.
 
     ``g`` and ``beta`` only where they came in raw; ``saved`` is what the forward left under ``save``. ``of_inputs``:
     more than the gradient of the initial state is asked for; ``of_state``: that one is.
     """
 
-    do: Tensor | None
+    do: Tensor
     dht: Tensor | None
     v: Tensor
     g: Tensor | None
@@ -76,7 +75,7 @@ class BackwardLayout(NamedTuple):
 
 def backward(call: BackwardCall, library: Library, *, variant: ScanVariant | None = None) -> Gradients:
     """The gradients; lengths are read off ``cu_seqlens``. ``variant`` overrides the choice of both scans."""
-    batch = known_batch(_lengths(call))
+    batch = known_batch(known_lengths(call, call.cu_seqlens))
     layout = backward_layout(library.registry, call, batch, on_device=False, variant=variant)
     library.prepare(layout.kernels.in_order())
     results = new_results(result_shapes(call), call.v.device, has_slack=batch.n_used < layout.sizes["T"])
@@ -94,10 +93,12 @@ def backward(call: BackwardCall, library: Library, *, variant: ScanVariant | Non
     return gradients_of(results)
 
 
-def _lengths(call: BackwardCall) -> Sequence[int]:
-    if call.cu_seqlens is None:
+def known_lengths(call: BackwardCall, offsets: Tensor | None) -> Sequence[int]:
+    """Those of the sequences of ``call``, from its offsets on the CPU."""
+    if offsets is None:
         return (call.v.shape[1],) * call.v.shape[0]
-    return [end - begin for begin, end in pairwise(call.cu_seqlens.tolist())]
+    lengths: list[int] = offsets.diff().tolist()
+    return lengths
 
 
 def backward_layout(
@@ -148,10 +149,9 @@ def _left_out(call: BackwardCall) -> set[str]:
 def backward_inputs(call: BackwardCall) -> dict[str, Value]:
     """The caller's tensors and scalars by the names of the specs; views wherever a kernel can read them."""
     state, dht = call.initial_state, call.dht
-    do = torch.zeros_like(call.v, memory_format=torch.contiguous_format) if call.do is None else call.do
     return {
         "v": packed("v", call.v),
-        "do": packed("do", do),
+        "do": packed("do", call.do),
         "a": None if call.g is None else packed("a", call.g),
         "b": None if call.beta is None else packed("b", call.beta),
         "A_log": call.A_log,

@@ -6,7 +6,7 @@ made is part of the plan's key, so a call that finds a plan has passed those che
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cache
 
@@ -21,45 +21,40 @@ from loomgen.ops.forward import Forward, saved_bytes
 from loomgen.ops.packed import (
     call_shape,
     call_sizes,
-    packed,
     packed_inputs,
     state_shape,
     values_first,
     vector_offset,
 )
+from loomgen.ops.placed import META, PlacedLaunches, placed
 from loomgen.ops.sequences import check_vector, lengths_on_host, sequences_on_device
-from loomgen.ops.workspace import Save, Workspace, plan_forward
+from loomgen.ops.workspace import Save, plan_forward
 from loomgen.runtime.bind import Value
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
 from loomgen.runtime.kernels import DeviceKernels
-from loomgen.runtime.launch import LaunchPlan, prepare_plan, refuse_recording
+from loomgen.runtime.launch import prepare_plan, refuse_recording
 from loomgen.runtime.plans import PlanCache
 from loomgen.runtime.resident import ResidentTables, upload
 
 PLANS = 256
 """Kept for each device: a few kilobytes of host memory, and the window tables on the GPU."""
 
-_INPUTS = ("q", "k", "v", "gate", "step", "h0")
-_CALLERS = (*_INPUTS, "o", "ht", "offsets", "A_log", "dt_bias")
+_CALLERS = ("q", "k", "v", "gate", "step", "h0", "o", "ht", "offsets", "A_log", "dt_bias")
 """The caller's tensors by their names in the specs, as a plan numbers them; the workspace is next, then what is saved.
 """
 
-_ZERO = "zero"
+_NUMBERS = {name: i for i, name in enumerate(_CALLERS)}
+_NUMBERS |= {"tail": _NUMBERS["o"], "a": _NUMBERS["gate"], "b": _NUMBERS["step"]}
 
-META = torch.device("meta")
-"""Where tensors have shapes and no memory."""
+_ZERO = "zero"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardPlan:
-    """How calls that are alike run. ``places`` says for each address of ``launches`` which tensor it is in (by its
-    number: the callers', then the workspace) and how many bytes from its start.
-    """
+    """How calls that are alike run."""
 
-    launches: LaunchPlan
-    places: tuple[tuple[int, int], ...]
-    copied: tuple[int, ...]
+    launches: PlacedLaunches
     no_decay: Tensor
     workspace_bytes: int
     saved_bytes: int | None
@@ -83,20 +78,11 @@ class ForwardPlan:
         n_saved = self.saved_bytes
         saved = None if n_saved is None else torch.empty(n_saved, dtype=torch.uint8, device=device)
         gate = self.no_decay if call.g is None else call.g
-        tensors = [
+        self.launches.run([
             call.q, call.k, v, gate, call.beta, call.initial_state, o, final, call.cu_seqlens,
             call.A_log, call.dt_bias, workspace, saved,
-        ]  # fmt: skip
-        for i in self.copied:
-            tensors[i] = _copy(i, tensors[i])
-        starts = [0 if x is None else x.data_ptr() for x in tensors]
-        self.launches.run([starts[i] + offset for i, offset in self.places])
+        ])  # fmt: skip
         return Forward(o, final, saved)
-
-
-def _copy(i: int, x: Tensor | None) -> Tensor:
-    assert x is not None
-    return packed(_INPUTS[i], x)
 
 
 class DeviceForward:
@@ -141,13 +127,12 @@ class DeviceForward:
         for part in parts:
             given |= part.allocate(META)
         launches = prepare_plan(self._kernels, kernels.in_order(), given, tables)
+        originals = {"q": call.q, "k": call.k, "v": call.v, "gate": call.g, "step": call.beta}
         return ForwardPlan(
-            launches=launches,
-            places=_places(launches.names, parts),
-            copied=_copied(call, inputs),
+            launches=placed(launches, _NUMBERS, parts, inputs=inputs, originals=originals),
             no_decay=no_decay,
             workspace_bytes=memory.scratch.n_bytes,
-            saved_bytes=saved_bytes(kernels, call, batch, save, is_roomy=is_roomy),
+            saved_bytes=saved_bytes(memory, kernels, call, batch.n_sequences, save, is_roomy=is_roomy),
             state_shape=of_state,
             n_used=batch.n_used,
             n_tokens=sizes["T"],
@@ -203,28 +188,6 @@ def layout_of(x: Tensor | None) -> Hashable:
 def _zero(tables: ResidentTables) -> Tensor:
     """A zero of f32, which has the bits of an integer's. It lives, and may be read, as the tables do."""
     return tables.tensors[_ZERO][0].view(torch.float32)
-
-
-def _places(names: tuple[str, ...], parts: Sequence[Workspace]) -> tuple[tuple[int, int], ...]:
-    callers = {name: (i, 0) for i, name in enumerate(_CALLERS)}
-    callers |= {"tail": callers["o"], "a": callers["gate"], "b": callers["step"]}
-    known = callers | places_in(parts, len(_CALLERS))
-    return tuple(known[name] for name in names)
-
-
-def places_in(parts: Sequence[Workspace], first: int) -> dict[str, tuple[int, int]]:
-    """For each tensor of ``parts``, which are numbered from ``first`` on, its part's number and its first byte."""
-    return {name: (first + i, place.offset) for i, part in enumerate(parts) for name, place in part.places.items()}
-
-
-def _copied(call: Arguments, inputs: dict[str, Value]) -> tuple[int, ...]:
-    """The numbers of the inputs that kernels cannot read where they lie."""
-    originals = (call.q, call.k, call.v, call.g, call.beta)
-    return tuple(
-        i
-        for i, (name, original) in enumerate(zip(_INPUTS, originals, strict=False))
-        if original is not None and isinstance(used := inputs[name], Tensor) and used.data_ptr() != original.data_ptr()
-    )
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cache
 
@@ -11,22 +11,22 @@ from torch import Tensor
 
 from loomgen.ops.backward import (
     BackwardCall,
-    BackwardLayout,
     Gradients,
     ResultShapes,
     backward_inputs,
     backward_layout,
     gradients_of,
+    known_lengths,
     new_results,
     result_shapes,
     seen_by_kernels,
 )
 from loomgen.ops.batch import Batch, bounded_batch, known_batch
-from loomgen.ops.device import META, PLANS, device_kernels, host_offsets, layout_of, places_in
-from loomgen.ops.packed import packed, vector_offset
-from loomgen.runtime.bind import Value
+from loomgen.ops.device import PLANS, device_kernels, host_offsets, layout_of
+from loomgen.ops.packed import vector_offset
+from loomgen.ops.placed import META, PlacedLaunches, placed
 from loomgen.runtime.kernels import DeviceKernels
-from loomgen.runtime.launch import LaunchPlan, prepare_plan, refuse_recording
+from loomgen.runtime.launch import prepare_plan, refuse_recording
 from loomgen.runtime.plans import PlanCache
 from loomgen.runtime.resident import upload
 
@@ -37,12 +37,9 @@ and what the forward has saved."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackwardPlan:
-    """How calls that are alike run. ``places`` says for each address of ``launches`` which tensor it is in and how many
-    bytes from its start; ``copied`` are the inputs that kernels cannot read where they lie."""
+    """How calls that are alike run."""
 
-    launches: LaunchPlan
-    places: tuple[tuple[int, int], ...]
-    copied: tuple[int, ...]
+    launches: PlacedLaunches
     results: ResultShapes
     workspace_bytes: int
     has_slack: bool
@@ -56,20 +53,11 @@ class BackwardPlan:
         device = call.v.device
         results = new_results(self.results, device, has_slack=self.has_slack)
         workspace = torch.empty(self.workspace_bytes, dtype=torch.uint8, device=device)
-        tensors = [
+        self.launches.run([
             call.v, call.do, call.initial_state, call.dht, call.g, call.beta, call.A_log, call.dt_bias,
             *results.values(), workspace, call.saved,
-        ]  # fmt: skip
-        for i in self.copied:
-            tensors[i] = _copy(i, tensors[i])
-        starts = [0 if x is None else x.data_ptr() for x in tensors]
-        self.launches.run([starts[i] + offset for i, offset in self.places])
+        ])  # fmt: skip
         return gradients_of(results)
-
-
-def _copy(i: int, x: Tensor | None) -> Tensor:
-    assert x is not None
-    return packed(_INPUTS[i], x)
 
 
 class DeviceBackward:
@@ -81,8 +69,6 @@ class DeviceBackward:
 
     def run(self, call: BackwardCall) -> Gradients:
         """The gradients. The forward has checked all arguments; lengths are known as it knew them."""
-        if call.do is None:
-            call = call._replace(do=torch.zeros_like(call.v, memory_format=torch.contiguous_format))
         offsets = host_offsets(call.cu_seqlens, call.cu_seqlens_cpu)
         lengths = () if offsets is None else offsets
         plan = self._plans.get(lengths, _key(call), lambda: self._plan(call, offsets))
@@ -98,13 +84,14 @@ class DeviceBackward:
         shapes = result_shapes(call)
         results = new_results(shapes, META, has_slack=False)
         given = {**layout.sizes, **inputs, **seen_by_kernels(call, results)}
-        for part in (layout.workspace, layout.saved):
+        parts = (layout.workspace, layout.saved)
+        for part in parts:
             given |= part.allocate(META)
         launches = prepare_plan(self._kernels, layout.kernels.in_order(), given, upload(tables, call.v.device))
+        numbers = {name: i for i, name in enumerate((*_INPUTS, *results))}
+        originals = {"v": call.v, "do": call.do, "a": call.g, "b": call.beta}
         return BackwardPlan(
-            launches=launches,
-            places=_places(launches.names, tuple(results), layout),
-            copied=_copied(call, inputs),
+            launches=placed(launches, numbers, parts, inputs=inputs, originals=originals),
             results=shapes,
             workspace_bytes=layout.workspace.n_bytes,
             has_slack=batch.n_used < layout.sizes["T"] or on_device,
@@ -112,39 +99,17 @@ class DeviceBackward:
 
 
 def _batch(call: BackwardCall, offsets: Tensor | None) -> Batch:
-    n_batch, n_steps = call.v.shape[:2]
-    if call.cu_seqlens is None:
-        return known_batch((n_steps,) * n_batch)
-    if offsets is None:
+    if call.cu_seqlens is not None and offsets is None:
+        n_batch, n_steps = call.v.shape[:2]
         return bounded_batch(n_batch * n_steps, len(call.cu_seqlens) - 1)
-    return known_batch(offsets.diff().tolist())
-
-
-def _copied(call: BackwardCall, inputs: Mapping[str, Value]) -> tuple[int, ...]:
-    """The numbers of the inputs that kernels cannot read where they lie."""
-    originals = {"v": call.v, "do": call.do, "a": call.g, "b": call.beta}
-    return tuple(
-        i
-        for i, name in enumerate(_INPUTS)
-        if (original := originals.get(name)) is not None
-        and isinstance(used := inputs[name], Tensor)
-        and used.data_ptr() != original.data_ptr()
-    )
-
-
-def _places(names: tuple[str, ...], results: tuple[str, ...], layout: BackwardLayout) -> tuple[tuple[int, int], ...]:
-    callers = {name: (i, 0) for i, name in enumerate((*_INPUTS, *results))}
-    known = callers | places_in((layout.workspace, layout.saved), len(callers))
-    return tuple(known[name] for name in names)
+    return known_batch(known_lengths(call, offsets))
 
 
 def _key(call: BackwardCall) -> Hashable:
     """All that decides a plan beside the lengths: a call with the same key differs in addresses and contents alone."""
-    do = call.do
-    assert do is not None
     return (
         layout_of(call.v),
-        layout_of(do),
+        layout_of(call.do),
         layout_of(call.dht),
         layout_of(call.g),
         layout_of(call.beta),
@@ -153,7 +118,7 @@ def _key(call: BackwardCall) -> Hashable:
         layout_of(call.A_log),
         layout_of(call.dt_bias),
         call.cu_seqlens_cpu is None,
-        (vector_offset(call.v), vector_offset(do)),
+        (vector_offset(call.v), vector_offset(call.do)),
         call[call._fields.index("key_heads") :],
         call.scale,
     )

@@ -14,7 +14,7 @@ from loomgen.ops.dispatch import ForwardKernels, ScanVariant, select
 from loomgen.ops.library import Library
 from loomgen.ops.packed import call_shape, call_sizes, most_chunks_of, packed_inputs, state_shape, values_first
 from loomgen.ops.sequences import sequences_on_device
-from loomgen.ops.workspace import Save, plan_forward
+from loomgen.ops.workspace import ForwardMemory, Save, plan_forward
 from loomgen.runtime.bind import Value
 
 
@@ -51,7 +51,7 @@ def forward(
     of_state = state_shape(arguments, batch.n_sequences)
     final = None if of_state is None else torch.empty(of_state, dtype=torch.float32, device=device)
     memory = plan_forward(kernels, sizes, save)
-    n_saved = saved_bytes(kernels, arguments, batch, save, is_roomy=is_roomy)
+    n_saved = saved_bytes(memory, kernels, arguments, batch.n_sequences, save, is_roomy=is_roomy)
     saved = None if n_saved is None else torch.empty(n_saved, dtype=torch.uint8, device=device)
     given: dict[str, Value] = {
         **sizes,
@@ -69,13 +69,24 @@ def forward(
 
 
 def saved_bytes(
-    kernels: ForwardKernels, arguments: Arguments, batch: Batch, save: Save | None, *, is_roomy: bool
+    memory: ForwardMemory,
+    kernels: ForwardKernels,
+    arguments: Arguments,
+    n_sequences: int,
+    save: Save | None,
+    *,
+    is_roomy: bool,
 ) -> int | None:
-    """Bytes that a forward saves; ``is_roomy``: with the most chunks that the shapes of ``arguments`` allow."""
+    """Bytes that a forward saves in its ``memory``; ``is_roomy``: those that any lengths may need."""
     if save is None:
         return None
-    n_chunks = most_chunks_of(arguments, batch.n_sequences) if is_roomy else batch.n_chunks
-    return plan_forward(kernels, call_sizes(arguments, batch.n_sequences, n_chunks), save).saved.n_bytes
+    return most_saved_bytes(kernels, arguments, n_sequences, save) if is_roomy else memory.saved.n_bytes
+
+
+def most_saved_bytes(kernels: ForwardKernels, arguments: Arguments, n_sequences: int, save: Save) -> int:
+    """Bytes that a forward saves, by the shapes of ``arguments`` alone: with the most chunks that they allow."""
+    sizes = call_sizes(arguments, n_sequences, most_chunks_of(arguments, n_sequences))
+    return plan_forward(kernels, sizes, save).saved.n_bytes
 
 
 def _batch(arguments: Arguments, lengths: Sequence[int] | None) -> Batch:

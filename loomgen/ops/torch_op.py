@@ -19,10 +19,10 @@ from loomgen.ops.checks import checked_lengths
 from loomgen.ops.device import device_forward
 from loomgen.ops.device_backward import device_backward
 from loomgen.ops.dispatch import select
-from loomgen.ops.forward import Forward, forward
+from loomgen.ops.forward import Forward, forward, most_saved_bytes
 from loomgen.ops.library import OPERATOR_ARCH, check_backend, library_of, registry_of
-from loomgen.ops.packed import call_shape, call_sizes, most_chunks_of, state_shape
-from loomgen.ops.workspace import Save, plan_forward
+from loomgen.ops.packed import call_shape, state_shape
+from loomgen.ops.workspace import Save
 
 _FORWARD, _BACKWARD = "gdn_forward", "gdn_backward"
 _FORWARD_SCHEMA = (
@@ -35,7 +35,7 @@ _FORWARD_SCHEMA = (
 and what is saved: a list, since a schema has no results that may be left out."""
 
 _BACKWARD_SCHEMA = (
-    f"{_BACKWARD}(Tensor? do, Tensor? dht, Tensor v, Tensor? g, Tensor? beta, float scale, Tensor? initial_state, "
+    f"{_BACKWARD}(Tensor do, Tensor? dht, Tensor v, Tensor? g, Tensor? beta, float scale, Tensor? initial_state, "
     "Tensor? cu_seqlens, Tensor? cu_seqlens_cpu, Tensor? A_log, Tensor? dt_bias, Tensor saved, int key_heads, "
     "bool normalise, bool state_v_first, bool allow_neg_eigval, str save, bool of_inputs, bool of_state) -> Tensor[]"
 )
@@ -112,9 +112,7 @@ def _present(values: Forward | Gradients) -> list[Tensor]:
 def _saved_shape(call: Arguments, n_sequences: int, save: Save) -> Tensor:
     """What a forward saves, as large as it may be whatever the lengths: no contents, and no lengths, are known here."""
     kernels = select(registry_of(OPERATOR_ARCH), call_shape(call, n_sequences, keeps_lengths=True))
-    n_bytes = plan_forward(
-        kernels, call_sizes(call, n_sequences, most_chunks_of(call, n_sequences)), save
-    ).saved.n_bytes
+    n_bytes = most_saved_bytes(kernels, call, n_sequences, save)
     return torch.empty(n_bytes, dtype=torch.uint8, device=call.q.device)
 
 

@@ -8,12 +8,10 @@ import torch
 
 from loomgen.ops.backward import BackwardCall, backward_layout, backward_shape
 from loomgen.ops.batch import Batch
-from loomgen.ops.dispatch import CHUNK, select
+from loomgen.ops.dispatch import select
 from loomgen.ops.library import OPERATOR_ARCH, registry_of
-from loomgen.ops.workspace import Save, plan_forward
-from loomgen.runtime.tables import most_chunks
-
-_META = torch.device("meta")
+from loomgen.ops.placed import META
+from loomgen.ops.workspace import Save, counted_chunks, plan_forward
 
 
 class TrainingBytes(NamedTuple):
@@ -49,17 +47,16 @@ def training_bytes(
     """
     tokens = (1, n_tokens, value_heads)
     call = _call(
-        v=torch.empty(*tokens, head_dim, dtype=dtype, device=_META),
-        g=torch.empty(tokens, dtype=dtype, device=_META) if use_gate_in_kernel else None,
-        beta=torch.empty(tokens, dtype=dtype, device=_META) if use_beta_sigmoid_in_kernel else None,
+        v=torch.empty(*tokens, head_dim, dtype=dtype, device=META),
+        g=torch.empty(tokens, dtype=dtype, device=META) if use_gate_in_kernel else None,
+        beta=torch.empty(tokens, dtype=dtype, device=META) if use_beta_sigmoid_in_kernel else None,
         n_sequences=n_sequences,
         key_heads=key_heads,
         normalise=use_qk_l2norm_in_kernel,
         save=save,
     )
-    most = most_chunks(n_tokens, n_sequences, CHUNK)
-    exact = n_chunks if n_chunks is not None and host_lengths else most
-    batch = Batch(n_sequences=n_sequences, n_chunks=exact, n_used=n_tokens, tables={})
+    counted = counted_chunks(n_tokens, n_sequences, n_chunks if host_lengths else None)
+    batch = Batch(n_sequences=n_sequences, n_chunks=counted, n_used=n_tokens, tables={})
     registry = registry_of(OPERATOR_ARCH)
     layout = backward_layout(registry, call, batch, on_device=not host_lengths)
     forward = select(registry, backward_shape(call, n_sequences, on_device=not host_lengths))
@@ -79,9 +76,9 @@ def _call(
 ) -> BackwardCall:
     """A backward of a call without states, which take no memory but that of results; raw gates have rates."""
     return BackwardCall(
-        do=None, dht=None, v=v, g=g, beta=beta, scale=1.0, initial_state=None,
-        cu_seqlens=torch.empty(n_sequences + 1, dtype=torch.int32, device=_META), cu_seqlens_cpu=None,
-        A_log=None if g is None else torch.empty(v.shape[2], device=_META), dt_bias=None,
-        saved=torch.empty(0, dtype=torch.uint8, device=_META), key_heads=key_heads, normalise=normalise,
+        do=v, dht=None, v=v, g=g, beta=beta, scale=1.0, initial_state=None,
+        cu_seqlens=torch.empty(n_sequences + 1, dtype=torch.int32, device=META), cu_seqlens_cpu=None,
+        A_log=None if g is None else torch.empty(v.shape[2], device=META), dt_bias=None,
+        saved=torch.empty(0, dtype=torch.uint8, device=META), key_heads=key_heads, normalise=normalise,
         state_v_first=False, allow_neg_eigval=False, save=save, of_inputs=True, of_state=False,
     )  # fmt: skip

@@ -136,12 +136,16 @@ def workspace_bytes(
         raw_gate=dtype if use_gate_in_kernel else None,
         raw_step=dtype if use_beta_sigmoid_in_kernel else None,
     )
-    most = most_chunks(n_tokens, n_sequences, CHUNK)
     sizes = dims(
         n_tokens=n_tokens,
         n_sequences=n_sequences,
-        n_chunks=n_chunks if n_chunks is not None and host_lengths else most,
+        n_chunks=counted_chunks(n_tokens, n_sequences, n_chunks if host_lengths else None),
         key_heads=key_heads,
         value_heads=value_heads,
     )
     return plan_forward(select(registry_of(OPERATOR_ARCH), shape), sizes).scratch.n_bytes
+
+
+def counted_chunks(n_tokens: int, n_sequences: int, n_chunks: int | None) -> int:
+    """``n_chunks``, or where they are not known the most that there can be."""
+    return most_chunks(n_tokens, n_sequences, CHUNK) if n_chunks is None else n_chunks
