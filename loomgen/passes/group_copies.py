@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import takewhile
 
 from loomgen.ir import plan
 from loomgen.ir.plan import CopyIn, Plan, PlanOp
@@ -54,18 +53,21 @@ def _committed(ops: list[PlanOp], team: plan.Team) -> list[PlanOp]:
     committed: list[PlanOp] = []
     for at, op in enumerate(ops):
         committed.append(op)
-        if isinstance(op, CopyIn):
-            run = list(takewhile(lambda later: isinstance(later, CopyIn), ops[at + 1 :]))
-            first, *later = (_use_after(copy, ops[at + 1 + len(run) :], team) for copy in (op, *run))
-            if all(first < use for use in later):
-                committed.append(plan.Commit())
+        run = _copies(ops[at:])
+        uses = [_first_use(copy.dst.buffer.name, ops[at + len(run) :], team)[0] for copy in run]
+        if uses and all(uses[0] < use for use in uses[1:]):
+            committed.append(plan.Commit())
     return committed
 
 
-def _use_after(copy: PlanOp, ops: Sequence[PlanOp], team: plan.Team) -> int:
-    """The place among ``ops`` of the first that touches what is copied; after all of them where none does."""
-    assert isinstance(copy, CopyIn)
-    return _first_use(copy.dst.buffer.name, ops, team)[0]
+def _copies(ops: Sequence[PlanOp]) -> list[CopyIn]:
+    """Those that stand together at the beginning."""
+    found: list[CopyIn] = []
+    for op in ops:
+        if not isinstance(op, CopyIn):
+            break
+        found.append(op)
+    return found
 
 
 def _first_use(buffer: str, ops: Sequence[PlanOp], team: plan.Team) -> tuple[int, str]:
