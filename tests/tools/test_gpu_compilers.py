@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from loomgen.bench.timing import Spread
 from loomgen.bench.workloads import Suite, select
-from tools.gpu_compilers import ROWS, code_row, main, reported
+from tools.gpu_compilers import ROWS, code_row, reported
 
 ONE = """
         /*0000*/                   LDC R1, c[0x0][0x28] ;
@@ -48,12 +44,3 @@ def test_the_ratio_is_of_medians() -> None:
 
 def test_each_row_is_one_shape() -> None:
     assert sorted(case.key for case in select((Suite.PERF,), ROWS)) == sorted(ROWS)
-
-
-def test_without_a_card_it_could_not_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["--out", str(tmp_path / "out"), "--commit", "none"]) == 2
-    assert "nvidia-smi" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()

@@ -13,7 +13,7 @@ from loomgen.ops.dispatch import FAMILY, RECOMPUTE
 from loomgen.registry import load
 from loomgen.runtime.compilers import VARIABLE
 from tools import gpu_start
-from tools.gpu_start import compiling_with, first_calls, forward_kernels, main, timed_first_call
+from tools.gpu_start import compiling_with, first_calls, forward_kernels, timed_first_call
 
 
 def test_every_kernel_is_built_but_what_no_forward_launches() -> None:
@@ -49,12 +49,3 @@ def test_a_first_call_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with pytest.raises(LoomgenError, match="the first call with bundled cubins failed:"):
         timed_first_call(tmp_path)
-
-
-def test_without_a_card_it_could_not_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["--out", str(tmp_path / "out"), "--commit", "none"]) == 2
-    assert "nvidia-smi" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
