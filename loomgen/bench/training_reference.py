@@ -25,16 +25,12 @@ def training_reference(x: Inputs, given: OutputGradients) -> Results:
     scale = x.q.shape[-1] ** -0.5
     q, k, v, g, beta, do = (t.flatten(0, 1).double() for t in (x.q, x.k, x.v, x.g, x.beta, given.o))
     with x.q.device:
-        prepared = golden.prep(q, k, g, beta, bounds)
-        inverse = golden.wy(prepared.kn, prepared.G, prepared.beta, bounds)
         start, d_final = (_values_first(x, state) for state in (x.initial_state, given.state))
-        scanned = golden.fwd_h(prepared.kn, v, inverse, prepared.G, prepared.beta, start, bounds)
-        o = golden.fwd_o(prepared.qn, prepared.kn, scanned.v_new, scanned.h, prepared.G, bounds, scale=scale)
-        within = golden.dv_local(prepared, do, bounds, scale=scale)
-        reverse = golden.dhu(prepared, inverse, do, within, d_final, bounds, scale=scale)
-        found = golden.chunk_grads(prepared, v, g, scanned, reverse, do, bounds, scale=scale)
-    states: dict[str, Any] = {} if x.initial_state is None else {"dh0": reverse.dh0.mT}
-    return {"o": o, "state": scanned.final_state.mT, **found._asdict(), **states}
+        found = golden.composed(q, k, v, g, beta, do, start, d_final, bounds, scale=scale)
+        (qn, kn, G, *_), scanned = found.prepared, found.scanned
+        o = golden.fwd_o(qn, kn, scanned.v_new, scanned.h, G, bounds, scale=scale)
+    states: dict[str, Any] = {} if x.initial_state is None else {"dh0": found.reverse.dh0.mT}
+    return {"o": o, "state": scanned.final_state.mT, **found.gradients._asdict(), **states}
 
 
 def _values_first(x: Inputs, state: Tensor | None) -> Tensor:

@@ -2,6 +2,7 @@
 
 from loomgen.golden.backward import Gradients, chunk_gated_delta_rule_backward
 from loomgen.golden.chunk import chunk_gated_delta_rule
+from loomgen.golden.composed import Composed, composed
 from loomgen.golden.gates import (
     GateGradients,
     gate_from_raw,
@@ -18,6 +19,7 @@ __all__ = [
     "CHUNK",
     "Chunk",
     "ChunkGradients",
+    "Composed",
     "GateGradients",
     "Gradients",
     "Prepared",
@@ -28,6 +30,7 @@ __all__ = [
     "chunk_gated_delta_rule_backward",
     "chunk_grads",
     "chunks",
+    "composed",
     "dhu",
     "dv_local",
     "fwd_h",

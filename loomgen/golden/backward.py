@@ -1,4 +1,4 @@
-"""The gated delta rule's gradients in closed form, composed of :mod:`loomgen.golden.stages_backward`."""
+"""The gated delta rule's gradients in closed form, those of :mod:`loomgen.golden.composed`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from loomgen.golden.composed import composed
 from loomgen.golden.layout import batch, states_v_first
-from loomgen.golden.stages import CHUNK, fwd_h, prep, wy
-from loomgen.golden.stages_backward import chunk_grads, dhu, dv_local
+from loomgen.golden.stages import CHUNK
 
 
 class Gradients(NamedTuple):
@@ -55,14 +55,14 @@ def chunk_gated_delta_rule_backward(
     bounds, scale = inputs.bounds, inputs.scale
     d_out = do.to(dtype).reshape(-1, *v.shape[-2:])[: bounds[-1]]
     d_final = states_v_first("dht", dht, inputs.state, state_v_first)
-    prepared = prep(inputs.q, inputs.k, inputs.g, inputs.beta, bounds, normalise=use_qk_l2norm, chunk=chunk)
-    inverse = wy(prepared.kn, prepared.G, prepared.beta, bounds)
-    scanned = fwd_h(prepared.kn, inputs.v, inverse, prepared.G, prepared.beta, inputs.state, bounds)
-    within = dv_local(prepared, d_out, bounds, scale=scale)
-    reverse = dhu(prepared, inverse, d_out, within, d_final, bounds, scale=scale)
-    dq, dk, dv, dg, dbeta = chunk_grads(prepared, inputs.v, inputs.g, scanned, reverse, d_out, bounds, scale=scale)
+    found = composed(
+        inputs.q, inputs.k, inputs.v, inputs.g, inputs.beta, d_out, inputs.state, d_final, bounds,
+        scale=scale, normalise=use_qk_l2norm, chunk=chunk,
+    )  # fmt: skip
+    dq, dk, dv, dg, dbeta = found.gradients
+    d_state = found.reverse.dh0
     return Gradients(
         q=inputs.output([dq]), k=inputs.output([dk]), v=inputs.output([dv]),
         g=inputs.output([dg]), beta=inputs.output([dbeta]),
-        initial_state=reverse.dh0 if state_v_first else reverse.dh0.transpose(-1, -2),
+        initial_state=d_state if state_v_first else d_state.transpose(-1, -2),
     )  # fmt: skip

@@ -170,23 +170,19 @@ def _expected(given: Inputs, cu_seqlens: Tensor, scale: float) -> dict[str, Tens
     """What the stages write, in float64."""
     q, k, v, gate, step, do, dht = (_wide(given, name) for name in ("q", "k", "v", "gate", "step", "do", "dht"))
     h0 = None if given["h0"] is None else _wide(given, "h0")
-    exact = golden.prep(q, k, gate, step, cu_seqlens)
-    gates = (exact.G, exact.beta)
-    inverse = golden.wy(exact.kn, *gates, cu_seqlens)
-    scan = golden.fwd_h(exact.kn, v, inverse, *gates, h0, cu_seqlens)
-    within = golden.dv_local(exact, do, cu_seqlens, scale=scale)
-    reverse = golden.dhu(exact, inverse, do, within, dht, cu_seqlens, scale=scale)
+    found = golden.composed(q, k, v, gate, step, do, h0, dht, cu_seqlens, scale=scale)
+    exact, scan = found.prepared, found.scanned
     return {
         **{name: x for name, x in exact._asdict().items() if x is not None},
-        "A": inverse,
-        **golden.wy_recompute(exact.kn, v, *gates, inverse, cu_seqlens)._asdict(),
+        "A": found.A,
+        **golden.wy_recompute(exact.kn, v, exact.G, exact.beta, found.A, cu_seqlens)._asdict(),
         "h": scan.h,
         "v_new": scan.v_new,
         "ht": scan.final_state,
         "o": golden.fwd_o(exact.qn, exact.kn, scan.v_new, scan.h, exact.G, cu_seqlens, scale=scale),
-        "dn": within,
-        **reverse._asdict(),
-        **golden.chunk_grads(exact, v, gate, scan, reverse, do, cu_seqlens, scale=scale)._asdict(),
+        "dn": found.dn,
+        **found.reverse._asdict(),
+        **found.gradients._asdict(),
     }
 
 
