@@ -27,6 +27,7 @@ from loomgen.ops.dispatch import FAMILY
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
 from loomgen.runtime.kernels import DeviceKernels
+from loomgen.verify.machines import spoil
 from loomgen.verify.op import CASES, OP_BOUND, OpCase, golden_op, op_inputs
 from loomgen.verify.stages import relative_l2
 from tools.gpu_evidence import Row, built_versions, line, write_evidence
@@ -94,19 +95,12 @@ def accuracy(case: OpCase) -> Row:
     )
 
 
-def spoil_free_memory() -> None:
-    """Leaves NaNs in memory that the next allocations get, small and large."""
-    sizes = [2**n for n in (7, 12, 16, 18, 20, 22, 25) for _ in range(8)]
-    held = [torch.full((size,), float("nan"), device=GPU) for size in sizes]
-    del held
-
-
 def repeats(case: OpCase) -> Row:
     call = make_call(case).on(GPU)
     first = call.run()
     different = 0
     for _ in range(N_REPEATS):
-        spoil_free_memory()
+        spoil(GPU)
         different += not same(first, call.run())
     return Row(
         check="repeats", case=case.name, measured={"different": different, "of": N_REPEATS}, bound=0, ok=not different
@@ -170,7 +164,7 @@ def device_lengths(case: OpCase) -> Row:
     different = 0
     for each, expect in zip(lengths, wanted, strict=True):
         offsets.copy_(each)
-        spoil_free_memory()
+        spoil(GPU)
         different += not same(without_waiting(call), expect)
         recorded.replay()
         torch.cuda.synchronize()

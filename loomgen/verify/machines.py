@@ -87,7 +87,7 @@ class Gpu:
         )
 
     def spoil(self) -> None:
-        _spoil(_SPOILED, self._device)
+        spoil(self._device)
 
     def at_once(self, jobs: Sequence[Callable[[], Tensor]]) -> list[Tensor]:
         """Each on a stream of its own; the streams start together."""
@@ -122,7 +122,7 @@ class Emulator:
         return with_gradients(lambda leaves: run_on(library, call.case, leaves), call.inputs, call.given)
 
     def spoil(self) -> None:
-        _spoil([size for size in _SPOILED if size <= _SPOILED_ON_CPU], torch.device("cpu"))
+        spoil(torch.device("cpu"), largest=_SPOILED_ON_CPU)
 
     def at_once(self, jobs: Sequence[Callable[[], Tensor]]) -> list[Tensor]:
         with ThreadPoolExecutor(len(jobs)) as pool:
@@ -137,6 +137,8 @@ def _moved(tensors: Tensors, device: torch.device) -> Tensors:
     return replace(tensors, **{name: x.to(device) for name, x in present.items() if x is not None})
 
 
-def _spoil(sizes: Sequence[int], device: torch.device) -> None:
+def spoil(device: torch.device, *, largest: int = max(_SPOILED)) -> None:
+    """Leaves NaNs in memory that the next allocations of up to ``largest`` fp32 values get, small and large."""
+    sizes = [size for size in _SPOILED if size <= largest]
     held = [torch.full((size,), float("nan"), device=device) for size in sizes for _ in range(_SPOILED_OF_EACH)]
     del held
