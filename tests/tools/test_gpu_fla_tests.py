@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from loomgen.conformance.evidence import Card
 from tools import gpu_fla_tests
@@ -156,6 +157,15 @@ def test_the_layer_is_written_before_the_first_test_and_all_of_it_after_each(
         "NOT RUN b",
         summary(Found(rows=(layer, tested), not_run=("b",))),
     ]
+
+
+def test_a_layer_that_fla_cannot_run_is_a_row_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compare_layer(device: torch.device) -> None:
+        raise RuntimeError(f"nothing runs on {device}")
+
+    monkeypatch.setattr(gpu_fla_tests, "compare_layer", compare_layer)
+    row = gpu_fla_tests.layer_row()
+    assert not row.ok and row.why == "RuntimeError: nothing runs on cuda:0"
 
 
 def test_a_summary_counts_the_tests_in_which_loomgen_ran() -> None:
