@@ -1,11 +1,13 @@
 """A pytest plugin: FLA's tests run with loomgen as a backend of its dispatch, and each test tells what that was asked.
 
-Given to pytest with ``-p tools.fla_plugin``; workers of pytest-xdist load it, too.
+Those that loomgen can run come first. Given to pytest with ``-p tools.fla_plugin``, which workers of pytest-xdist heed.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -14,11 +16,14 @@ from typing import Any
 import pytest
 
 from loomgen.integrations import fla
+from loomgen.ops.dispatch import ACTIVATIONS, HEAD_DIMS
 
 PROPERTY = "loomgen"
 """The property of a test's report that holds what was seen of it."""
 
 DISABLED = "FLA_DISABLE_BACKEND_DISPATCH"
+
+BEGIN_BEFORE = "--begin-before"
 
 
 @dataclass(slots=True)
@@ -51,6 +56,27 @@ def watched() -> Iterator[Seen]:
         patch.setattr(fla.Adapter, "chunk_gated_delta_rule_verifier", verify)
         patch.setattr(fla.Adapter, "chunk_gated_delta_rule", run)
         yield seen
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(BEGIN_BEFORE, type=float, default=math.inf, help="no test is begun later, by time.time()")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A stable order: what is left to FLA compiles and tunes its kernels for minutes, and waits."""
+    items.sort(key=lambda item: not may_reach_loomgen(item))
+
+
+def may_reach_loomgen(item: pytest.Item) -> bool:
+    """By what FLA calls its parameters. Whether the test calls a function that loomgen has, they do not say."""
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return parameters.get("D") in HEAD_DIMS and parameters.get("dtype", ACTIVATIONS[0]) in ACTIVATIONS
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Takes tests that would begin too late upon itself, and does nothing: they have no report."""
+    return True if time.time() > item.config.getoption(BEGIN_BEFORE) else None
 
 
 def pytest_configure() -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -57,8 +58,9 @@ def write_evidence(
     command: str,
     commit: str,
     versions: Mapping[str, str] = TORCH_VERSIONS,
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> Path:
-    """Writes ``out``/``topic``.<card>.json and returns its path."""
+    """Writes ``out``/``topic``.<card>.json, with the fields of ``more`` last, and returns its path."""
     document = {
         "card": card.name,
         "driver": card.driver,
@@ -67,6 +69,7 @@ def write_evidence(
         "commit": commit,
         "command": command,
         "rows": list(rows),
+        **more,
     }
     path = out / f"{topic}.{card.slug}.json"
     write_document(path, document)

@@ -50,8 +50,9 @@ _N_HOST_CALLS_OF_TRAINING = 40
 
 _N_HOST_ROUNDS = 5
 DEFAULT_MINUTES = 8.5
-_WARM_SHARE = 0.4
-"""Of the time there is, what the peers' compilations and the sanitizer may take."""
+_WARM_SHARE = 0.5
+"""Of the time there is, what the peers' compilations and the sanitizer may take. What is not compiled by then, many
+processes at a time, is compiled row by row."""
 
 _FORWARD_SHARE = 0.4
 """Of the time that is left, what the forward's rows may take where training calls are to follow."""
@@ -128,11 +129,12 @@ def prepare(options: argparse.Namespace, requests: Sequence[Request], watch: Sto
                 findings = sanitize(sanitizer, deadline, passes)
         with watch.timing("wait for the peers' compilations"):
             unfinished = compilations.unfinished(deadline)
+            print("".join(f"UNFINISHED {job}\n" for job in unfinished), end="", flush=True)
     host: list[HostRow] = []
     if Pass.FWDBWD in passes:
         with watch.timing("host times"):
             host = list(training_host_times(n_rounds=_N_HOST_ROUNDS))
-    return Prepared(n_kernels=n_kernels, findings=findings, unfinished=unfinished, host=host)
+    return Prepared(n_kernels=n_kernels, findings=findings, unfinished=len(unfinished), host=host)
 
 
 def run_pass(request: Request, out: Path, prepared: Prepared, watch: Stopwatch) -> dict[str, Any]:

@@ -149,8 +149,11 @@ def _finite(error: float) -> float | None:
 
 
 def write_document(path: Path, content: Mapping[str, Any]) -> None:
+    """Whoever is stopped on the way leaves what was there before."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    part.replace(path)
 
 
 def command_of(program: Sequence[str], arguments: Sequence[str]) -> str:

@@ -26,8 +26,13 @@ from loomgen.bench.workloads import Case, Layout, Pass, Suite, select
 _TUNED_PARTS = {"fla": 3, "attn_gym": 2}
 """Processes that share the configurations of a peer's kernels between them."""
 
+_SPLIT_CASES = {"flash_qla": 3, "flash_qla_nocp": 3}
+"""Processes that share the cases of a peer whose kernels depend on how many sequences there are: a kernel of FlashQLA
+takes up to half a minute, and a process compiles one after the other."""
+
 _MOST_TOKENS = 2**15
-"""Longer rows run the same kernels, and a training call of one needs gigabytes in each process."""
+"""Longer rows of as many sequences side by side run the same kernels, and a training call of one needs gigabytes in
+each process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +50,10 @@ class Job:
         words = (self.what.value, self.peer, str(self.part), str(self.parts), *rows)
         return [sys.executable, "-m", "loomgen.bench.warm", *words]
 
+    def __str__(self) -> str:
+        keys = ", ".join(case.key for case in self.cases)
+        return f"{self.peer}, part {self.part + 1} of {self.parts}: {keys}"
+
 
 def jobs(peers: Sequence[str], cases: Sequence[Case], what: Pass = Pass.FWD) -> list[Job]:
     """The processes that compile, between them, what ``cases`` need of ``peers``: kernels depend on heads and layout
@@ -54,20 +63,32 @@ def jobs(peers: Sequence[str], cases: Sequence[Case], what: Pass = Pass.FWD) -> 
         work = case.workload
         groups.setdefault((work.key_heads, work.value_heads, work.layout), []).append(case)
     return [
-        Job(what=what, peer=peer, part=part, parts=parts, cases=_short(group))
+        Job(what=what, peer=peer, part=part, parts=parts, cases=shared)
         for peer in peers
         if not peer_named(peer).ours
         for parts in (_TUNED_PARTS.get(peer, 1),)
         for group in groups.values()
+        for shared in _split(_short(group), _SPLIT_CASES.get(peer, 1))
         for part in range(parts)
     ]
 
 
 def _short(cases: Sequence[Case]) -> tuple[Case, ...]:
-    """Those of few tokens; never none."""
-    shortest = min(case.workload.n_tokens for case in cases)
-    most = max(shortest, _MOST_TOKENS)
-    return tuple(case for case in cases if case.workload.n_tokens <= most)
+    """Those of few tokens, and the shortest of each batch: FLA has other kernels for each."""
+    shortest: dict[int, int] = {}
+    for case in cases:
+        shortest[_batch(case)] = min(case.workload.n_tokens, shortest.get(_batch(case), case.workload.n_tokens))
+    return tuple(case for case in cases if case.workload.n_tokens <= max(_MOST_TOKENS, shortest[_batch(case)]))
+
+
+def _split(cases: tuple[Case, ...], n_shares: int) -> list[tuple[Case, ...]]:
+    """Up to ``n_shares``, none of them empty."""
+    return [cases[n::n_shares] for n in range(min(n_shares, len(cases)))]
+
+
+def _batch(case: Case) -> int:
+    """The first dim of its tensors."""
+    return len(case.workload.lengths) if case.workload.layout == "dense" else 1
 
 
 class Compilations:
@@ -76,21 +97,21 @@ class Compilations:
     def __init__(self, wanted: Sequence[Job]) -> None:
         """What FLA chooses among configurations is timed here under load: it is not kept."""
         environ = {**os.environ, "FLA_CACHE_RESULTS": "0"}
-        self._running = [subprocess.Popen(job.command(), env=environ) for job in wanted]
+        self._running = [(job, subprocess.Popen(job.command(), env=environ)) for job in wanted]
 
     def __enter__(self) -> Compilations:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self._running:
+        for _job, process in self._running:
             if process.poll() is None:
                 process.kill()
                 process.wait()
 
-    def unfinished(self, deadline: float) -> int:
-        """Waits until ``deadline`` of the monotonic clock; how many have failed or are not done by then."""
-        codes = [_exit_code(process, deadline) for process in self._running]
-        return sum(code != 0 for code in codes)
+    def unfinished(self, deadline: float) -> list[str]:
+        """Waits until ``deadline`` of the monotonic clock; which have failed or are not done by then."""
+        codes = [(job, _exit_code(process, deadline)) for job, process in self._running]
+        return [f"{'not done' if code is None else f'exit code {code}'}: {job}" for job, code in codes if code != 0]
 
 
 def _exit_code(process: subprocess.Popen[bytes], deadline: float) -> int | None:

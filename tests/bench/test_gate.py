@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -106,14 +107,22 @@ def test_the_sanitizer_sees_every_variant_of_the_scan() -> None:
 
 def test_compilations_cover_every_case_and_share_its_configurations() -> None:
     cases = select([Suite.PERF], ["4x4096|8/16", "1x4096"])
-    found = jobs(["fla", "flash_qla"], cases)
-    assert len(found) == 3 * 3 + 3
+    found = jobs(["fla"], cases)
+    assert len(found) == 3 * 3
     assert jobs(["loomgen_states"], cases) == []
-    (alone,) = jobs(["flash_qla"], select([Suite.PERF], ["|4/8|"]))
-    assert [case.key for case in alone.cases] == ["1x65536|4/8|packed"]
     assert {case.key for job in found if job.part == 0 for case in job.cases} == {case.key for case in cases}
     assert sorted(n for part in range(3) for n in share(range(8), part, 3)) == list(range(8))
     assert share(["only"], 2, 3) == ["only"]
+
+
+def test_processes_of_flash_qla_share_the_cases() -> None:
+    (alone,) = jobs(["flash_qla"], select([Suite.PERF], ["|4/8|"]))
+    assert [case.key for case in alone.cases] == ["1x65536|4/8|packed"]
+    found = jobs(["flash_qla"], select([Suite.PERF], ["|16/32|dense"]))
+    assert {(job.part, job.parts) for job in found} == {(0, 1)}
+    assert [[case.workload.label for case in job.cases] for job in found] == [
+        ["4x4096", "32x512"], ["8x4096", "128x128"], ["16x4096"],
+    ]  # fmt: skip
 
 
 def test_a_job_survives_its_command_line() -> None:
@@ -124,10 +133,24 @@ def test_a_job_survives_its_command_line() -> None:
 
 def test_no_compilation_outlives_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("loomgen.bench.warm.Job.command", lambda self: ["sleep", "60"])
-    with Compilations(jobs(["flash_qla"], select([Suite.ACCURACY]))) as compilations:
-        assert compilations.unfinished(deadline=0.0) == 2
-    assert compilations.unfinished(deadline=0.0) == 2
-    assert all(process.returncode == -9 for process in compilations._running)
+    job = "flash_qla, part 1 of 1: 1x65536|4/8|packed"
+    with Compilations(jobs(["flash_qla"], select([Suite.PERF], ["|4/8|"]))) as compilations:
+        assert compilations.unfinished(deadline=0.0) == [f"not done: {job}"]
+    assert compilations.unfinished(deadline=0.0) == [f"exit code -9: {job}"]
+
+
+def test_compilations_that_are_done_are_not_unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loomgen.bench.warm.Job.command", lambda self: ["test", str(self.part), "-ne", "1"])
+    with Compilations(jobs(["fla"], select([Suite.PERF], ["|4/12|"]))) as compilations:
+        unfinished = compilations.unfinished(deadline=time.monotonic() + 60)
+    assert unfinished == ["exit code 1: fla, part 2 of 3: 1x4096|4/12|packed"]
+
+
+def test_a_long_row_is_called_only_where_no_other_has_its_batch() -> None:
+    by_layout = {job.cases[0].workload.layout: job for job in jobs(["fla"], select([Suite.PERF], ["|16/32|"]))}
+    called = {layout: [case.workload.label for case in job.cases] for layout, job in by_layout.items()}
+    assert called["dense"] == ["4x4096", "8x4096", "16x4096", "32x512", "128x128"]
+    assert "16x4096" not in called["packed"] and "1x16384" in called["packed"]
 
 
 def test_a_peer_that_is_not_installed_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

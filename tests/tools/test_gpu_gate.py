@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -92,6 +93,18 @@ def test_what_runs_beside_the_peers_compilations(
     assert seen["jobs"] == (("fla",), 5, Pass.FWDBWD)
     assert seen.get("passes") == ([Pass.FWDBWD] if findings else None)
     assert ("sanitize" in watch.seconds) == bool(findings) and "host times" in watch.seconds
+
+
+def test_compilations_that_fail_are_named_and_counted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("loomgen.bench.warm.Job.command", lambda self: ["false"])
+    monkeypatch.setattr(gpu_gate, "build", len)
+    words = ["--out", str(tmp_path), "--peer", "flash_qla", "--filter", "|4/12|", "--suite", "perf", "--no-sanitizer"]
+    request = gpu_gate.request_of(options := gpu_gate._parser().parse_args(words), Pass.FWD, deadline=0.0)
+    found = gpu_gate.prepare(options, [request], gpu_gate.Stopwatch(), deadline=time.monotonic() + 60)
+    assert found.unfinished == 1
+    assert "UNFINISHED exit code 1: flash_qla, part 1 of 1: 1x4096|4/12|packed\n" in capsys.readouterr().out
 
 
 def test_the_backward_s_kernels_are_built_beside_the_forward_s() -> None:
