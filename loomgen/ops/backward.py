@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -59,6 +59,20 @@ class Gradients(NamedTuple):
     initial_state: Tensor | None = None
 
 
+_GRADIENTS = {
+    "dq": "q",
+    "dk": "k",
+    "dv": "v",
+    "dg": "g",
+    "da": "g",
+    "dbeta": "beta",
+    "db": "beta",
+    "dA_log": "A_log",
+    "ddt_bias": "dt_bias",
+    "dh0": "initial_state",
+}
+"""What each result of the specs is the gradient of."""
+
 ResultShapes = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
 """Shapes and dtypes of what is returned, by the names of the specs, in the order of Gradients."""
 
@@ -90,7 +104,7 @@ def backward(call: BackwardCall, library: Library, *, variant: ScanVariant | Non
     }
     for kernel in layout.kernels.in_order():
         library.launch(kernel, given)
-    return gradients_of(results)
+    return gradients_of(tuple(results.values()), places_of(results))
 
 
 def known_lengths(call: BackwardCall, offsets: Tensor | None) -> Sequence[int]:
@@ -192,19 +206,16 @@ def seen_by_kernels(call: BackwardCall, results: dict[str, Tensor]) -> dict[str,
     }
 
 
-def gradients_of(results: dict[str, Tensor]) -> Gradients:
-    return Gradients(
-        q=results.get("dq"),
-        k=results.get("dk"),
-        v=results.get("dv"),
-        g=results.get("dg", results.get("da")),
-        beta=results.get("dbeta", results.get("db")),
-        A_log=results.get("dA_log"),
-        dt_bias=results.get("ddt_bias"),
-        initial_state=results.get("dh0"),
-    )
+def places_of(results: Iterable[str]) -> tuple[int | None, ...]:
+    """Which of ``results``, by their names, is each of Gradients."""
+    numbers = {_GRADIENTS[name]: i for i, name in enumerate(results)}
+    return tuple(numbers.get(name) for name in Gradients._fields)
+
+
+def gradients_of(results: Sequence[Tensor], places: Sequence[int | None]) -> Gradients:
+    return Gradients(*[None if place is None else results[place] for place in places])
 
 
 def named_gradients(call: BackwardCall, found: Sequence[Tensor]) -> Gradients:
     """The gradients of ``call`` from a list of those that there are, in order."""
-    return gradients_of(dict(zip(result_shapes(call), found, strict=True)))
+    return gradients_of(found, places_of(result_shapes(call)))

@@ -13,6 +13,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from loomgen.ops.allocation import Allocation, allocation
 from loomgen.ops.arguments import Arguments, check_inputs, check_state, check_types
 from loomgen.ops.batch import Batch, bounded_batch, known_batch
 from loomgen.ops.dispatch import select
@@ -56,9 +57,10 @@ class ForwardPlan:
 
     launches: PlacedLaunches
     no_decay: Tensor
-    workspace_bytes: int
-    saved_bytes: int | None
-    state_shape: tuple[int, ...] | None
+    o: Allocation
+    final: Allocation | None
+    workspace: Allocation
+    saved: Allocation | None
     n_used: int
     n_tokens: int
 
@@ -68,19 +70,15 @@ class ForwardPlan:
 
     def run(self, call: Arguments) -> Forward:
         """Launches on the current stream. Allocates the results, the workspace and ``copied`` inputs."""
-        v, device = call.v, call.q.device
-        o = v.new_empty(v.shape)
+        o = self.o()
         if self.n_used < self.n_tokens:
             o[:, self.n_used :].zero_()
-        shape = self.state_shape
-        final = None if shape is None else torch.empty(shape, dtype=torch.float32, device=device)
-        workspace = torch.empty(self.workspace_bytes, dtype=torch.uint8, device=device)
-        n_saved = self.saved_bytes
-        saved = None if n_saved is None else torch.empty(n_saved, dtype=torch.uint8, device=device)
+        final = None if self.final is None else self.final()
+        saved = None if self.saved is None else self.saved()
         gate = self.no_decay if call.g is None else call.g
         self.launches.run([
-            call.q, call.k, v, gate, call.beta, call.initial_state, o, final, call.cu_seqlens,
-            call.A_log, call.dt_bias, workspace, saved,
+            call.q, call.k, call.v, gate, call.beta, call.initial_state, o, final, call.cu_seqlens,
+            call.A_log, call.dt_bias, self.workspace(), saved,
         ])  # fmt: skip
         return Forward(o, final, saved)
 
@@ -128,12 +126,15 @@ class DeviceForward:
             given |= part.allocate(META)
         launches = prepare_plan(self._kernels, kernels.in_order(), given, tables)
         originals = {"q": call.q, "k": call.k, "v": call.v, "gate": call.g, "step": call.beta}
+        device = call.q.device
+        n_saved = saved_bytes(memory, kernels, call, batch.n_sequences, save, is_roomy=is_roomy)
         return ForwardPlan(
             launches=placed(launches, _NUMBERS, parts, inputs=inputs, originals=originals),
             no_decay=no_decay,
-            workspace_bytes=memory.scratch.n_bytes,
-            saved_bytes=saved_bytes(memory, kernels, call, batch.n_sequences, save, is_roomy=is_roomy),
-            state_shape=of_state,
+            o=allocation(call.v.shape, call.v.dtype, device),
+            final=None if of_state is None else allocation(of_state, torch.float32, device),
+            workspace=allocation((memory.scratch.n_bytes,), torch.uint8, device),
+            saved=None if n_saved is None else allocation((n_saved,), torch.uint8, device),
             n_used=batch.n_used,
             n_tokens=sizes["T"],
         )

@@ -9,15 +9,16 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from loomgen.ops.allocation import Allocation, allocation
 from loomgen.ops.backward import (
     BackwardCall,
     Gradients,
-    ResultShapes,
     backward_inputs,
     backward_layout,
     gradients_of,
     known_lengths,
     new_results,
+    places_of,
     result_shapes,
     seen_by_kernels,
 )
@@ -37,11 +38,12 @@ and what the forward has saved."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackwardPlan:
-    """How calls that are alike run."""
+    """How calls that are alike run. ``places`` says which of the ``results`` is each of Gradients."""
 
     launches: PlacedLaunches
-    results: ResultShapes
-    workspace_bytes: int
+    results: tuple[Allocation, ...]
+    places: tuple[int | None, ...]
+    workspace: Allocation
     has_slack: bool
 
     @property
@@ -50,14 +52,15 @@ class BackwardPlan:
 
     def run(self, call: BackwardCall) -> Gradients:
         """Launches on the current stream. Allocates the gradients, the workspace and ``copied`` inputs."""
-        device = call.v.device
-        results = new_results(self.results, device, has_slack=self.has_slack)
-        workspace = torch.empty(self.workspace_bytes, dtype=torch.uint8, device=device)
+        results = [new() for new in self.results]
+        if self.has_slack:
+            for x in results:
+                x.zero_()
         self.launches.run([
             call.v, call.do, call.initial_state, call.dht, call.g, call.beta, call.A_log, call.dt_bias,
-            *results.values(), workspace, call.saved,
+            *results, self.workspace(), call.saved,
         ])  # fmt: skip
-        return gradients_of(results)
+        return gradients_of(results, self.places)
 
 
 class DeviceBackward:
@@ -90,10 +93,12 @@ class DeviceBackward:
         launches = prepare_plan(self._kernels, layout.kernels.in_order(), given, upload(tables, call.v.device))
         numbers = {name: i for i, name in enumerate((*_INPUTS, *results))}
         originals = {"v": call.v, "do": call.do, "a": call.g, "b": call.beta}
+        device = call.v.device
         return BackwardPlan(
             launches=placed(launches, numbers, parts, inputs=inputs, originals=originals),
-            results=shapes,
-            workspace_bytes=layout.workspace.n_bytes,
+            results=tuple(allocation(shape, dtype, device) for shape, dtype in shapes.values()),
+            places=places_of(shapes),
+            workspace=allocation((layout.workspace.n_bytes,), torch.uint8, device),
             has_slack=batch.n_used < layout.sizes["T"] or on_device,
         )
 

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from loomgen.ops import training_bytes, workspace_bytes
 from loomgen.ops.workspace import SAVES, Save
 from loomgen.verify import OpCase
 from tests.failures.emulated import Call, Card, arguments, make_call
+from tests.ops.test_training import Bytes
 
 CASE = OpCase(name="memory", lengths=(70, 0, 130), heads=(1, 2), head_dim=64)
 RAW = replace(CASE, raw_gates=torch.bfloat16, raw_steps=torch.bfloat16)
-
-
-@contextmanager
-def allocations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The bytes of each piece of plain memory, uint8, that is allocated: workspaces and what is saved."""
-    found: list[int] = []
-    empty = torch.empty
-
-    def counted(*size: Any, **options: Any) -> Tensor:
-        x = empty(*size, **options)
-        if options.get("dtype") is torch.uint8 and x.device.type != "meta":
-            found.append(x.nbytes)
-        return x
-
-    with monkeypatch.context() as patch:
-        patch.setattr(torch, "empty", counted)
-        yield found
 
 
 def sizes(call: Call, *, on_device: bool) -> dict[str, Any]:
@@ -50,24 +31,20 @@ def sizes(call: Call, *, on_device: bool) -> dict[str, Any]:
 @pytest.mark.parametrize("on_device", [False, True])
 @pytest.mark.parametrize("save", SAVES)
 @pytest.mark.parametrize("case", [CASE, RAW], ids=["gates", "raw gates"])
-def test_a_training_call_allocates_what_a_caller_was_told(
-    case: OpCase, save: Save, on_device: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_call_allocates_what_a_caller_was_told(case: OpCase, save: Save, on_device: bool) -> None:
     call, card = make_call(case, 0), Card()
     asked = training_bytes(**sizes(call, on_device=on_device), use_qk_l2norm_in_kernel=True, save=save)
-    with allocations(monkeypatch) as found:
+    with Bytes() as memory:
         card.run(call, on_device=on_device, save=save)
-    assert sorted(filter(None, found)) == sorted(filter(None, asked))
+    assert sorted(filter(None, memory.made)) == sorted(filter(None, asked))
 
 
 @pytest.mark.parametrize("on_device", [False, True])
-def test_a_call_without_gradients_allocates_what_a_caller_was_told(
-    on_device: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_without_gradients_allocates_what_a_caller_was_told(on_device: bool) -> None:
     call, card = make_call(CASE, 0), Card()
-    with allocations(monkeypatch) as found:
+    with Bytes() as memory:
         card.forward.run(arguments(CASE, call.inputs, on_device=on_device))
-    assert found == [workspace_bytes(**sizes(call, on_device=on_device))]
+    assert memory.made == [workspace_bytes(**sizes(call, on_device=on_device))]
 
 
 def test_the_answer_needs_no_call_and_grows_with_the_tokens_alone() -> None:

@@ -35,7 +35,8 @@ class Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))
-        if func is torch.ops.aten.empty.memory_format and made.dtype is torch.uint8 and made.device.type != "meta":
+        is_new = func in (torch.ops.aten.empty.memory_format, torch.ops.aten.empty_strided.default)
+        if is_new and made.dtype is torch.uint8 and made.device.type != "meta":
             self.made.append(made.nbytes)
         return made
 
@@ -134,6 +135,7 @@ def test_no_token_takes_no_memory() -> None:
 def test_only_bytes_that_are_made_are_counted() -> None:
     with Bytes() as allocated:
         torch.empty(3, dtype=torch.uint8).view(1, 3)
+        torch.empty_strided((4,), (1,), dtype=torch.uint8)
         torch.empty(3)
         torch.empty(5, dtype=torch.uint8, device="meta")
-    assert allocated.made == [3]
+    assert allocated.made == [3, 4]
