@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +24,11 @@ PLACES = tuple(Arguments._fields.index(name) for name in DIFFERENTIABLE)
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """What runs a call's kernels: the results of a forward, with what its backward needs, and the gradients."""
+    """What runs a call's kernels: the results of a forward, with what its backward needs, and the gradients, given the
+    forward's plan."""
 
     forward: Callable[[Arguments, Save], Forward]
-    backward: Callable[[BackwardCall], Gradients]
+    backward: Callable[[BackwardCall, Hashable], Gradients]
 
 
 def wants_gradients(call: Arguments) -> bool:
@@ -51,17 +52,17 @@ class _Rule(torch.autograd.Function):
     def forward(
         ctx: Any, runner: Runner, call: Arguments, save: Save, *_: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        o, final, saved = runner.forward(call, save)
+        o, final, saved, plan = runner.forward(call, save)
         assert saved is not None
         remember(ctx, call, save, saved)
-        ctx.runner = runner
+        ctx.run = lambda call: runner.backward(call, plan)
         return o, final
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, do: Tensor | None, dht: Tensor | None) -> tuple[Any, ...]:
         needed = ctx.needs_input_grad[3:]
-        return None, None, None, *gradients(ctx, do, dht, needed, ctx.runner.backward)
+        return None, None, None, *gradients(ctx, do, dht, needed, ctx.run)
 
 
 def remember(ctx: Any, call: Arguments, save: Save, saved: Tensor) -> None:

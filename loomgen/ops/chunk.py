@@ -92,7 +92,7 @@ def _run(arguments: Arguments, save: Save, backend: str | None, checked: bool) -
         return forward(arguments, lengths, library)[:2]
     runner = Runner(
         forward=lambda call, save: forward(call, lengths, library, save=save),
-        backward=lambda call: backward(call, library),
+        backward=lambda call, _: backward(call, library),
     )
     return differentiable(runner, arguments, save)
 

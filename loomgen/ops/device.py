@@ -51,9 +51,9 @@ _NUMBERS |= {"tail": _NUMBERS["o"], "a": _NUMBERS["gate"], "b": _NUMBERS["step"]
 _ZERO = "zero"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ForwardPlan:
-    """How calls that are alike run."""
+    """How calls that are alike run. No two are equal, so that one stands for the calls that it was made for."""
 
     launches: PlacedLaunches
     no_decay: Tensor
@@ -80,7 +80,7 @@ class ForwardPlan:
             call.q, call.k, call.v, gate, call.beta, call.initial_state, o, final, call.cu_seqlens,
             call.A_log, call.dt_bias, self.workspace(), saved,
         ])  # fmt: skip
-        return Forward(o, final, saved)
+        return Forward(o, final, saved, self)
 
 
 class DeviceForward:

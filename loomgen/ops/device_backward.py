@@ -28,7 +28,7 @@ from loomgen.ops.packed import vector_offset
 from loomgen.ops.placed import META, PlacedLaunches, placed
 from loomgen.runtime.kernels import DeviceKernels
 from loomgen.runtime.launch import prepare_plan, refuse_recording
-from loomgen.runtime.plans import PlanCache
+from loomgen.runtime.plans import Lengths, PlanCache
 from loomgen.runtime.resident import upload
 
 _INPUTS = ("v", "do", "h0", "dht", "a", "b", "A_log", "dt_bias")
@@ -70,15 +70,20 @@ class DeviceBackward:
         self._kernels = kernels
         self._plans: PlanCache[BackwardPlan] = PlanCache(capacity)
 
-    def run(self, call: BackwardCall) -> Gradients:
-        """The gradients. The forward has checked all arguments; lengths are known as it knew them."""
-        offsets = host_offsets(call.cu_seqlens, call.cu_seqlens_cpu)
-        lengths = () if offsets is None else offsets
-        plan = self._plans.get(lengths, _key(call), lambda: self._plan(call, offsets))
+    def run(self, call: BackwardCall, forward: Hashable = None) -> Gradients:
+        """The gradients. The forward has checked all arguments; lengths are known as it knew them.
+
+        ``forward`` is the forward's plan where it is known: it stands for all that the forward was called with.
+        """
+        lengths: Lengths = ()
+        if forward is None:
+            lengths, forward = _lengths(call), _forward_key(call)
+        plan = self._plans.get(lengths, (forward, *_own_key(call)), lambda: self._plan(call))
         return plan.run(call)
 
-    def _plan(self, call: BackwardCall, offsets: Tensor | None) -> BackwardPlan:
+    def _plan(self, call: BackwardCall) -> BackwardPlan:
         refuse_recording(self._kernels)
+        offsets = host_offsets(call.cu_seqlens, call.cu_seqlens_cpu)
         on_device = call.cu_seqlens is not None and offsets is None
         batch = _batch(call, offsets)
         layout = backward_layout(self._kernels.registry, call, batch, on_device=on_device)
@@ -110,22 +115,38 @@ def _batch(call: BackwardCall, offsets: Tensor | None) -> Batch:
     return known_batch(known_lengths(call, offsets))
 
 
-def _key(call: BackwardCall) -> Hashable:
-    """All that decides a plan beside the lengths: a call with the same key differs in addresses and contents alone."""
+def _lengths(call: BackwardCall) -> Lengths:
+    offsets = host_offsets(call.cu_seqlens, call.cu_seqlens_cpu)
+    return () if offsets is None else offsets
+
+
+def _own_key(call: BackwardCall) -> tuple[Hashable, ...]:
+    """All that decides a plan beside what the forward was called with: a call with the same key differs in addresses
+    and contents alone. What the forward read may lie elsewhere now: hooks may have moved what autograd has saved."""
     return (
-        layout_of(call.v),
         layout_of(call.do),
         layout_of(call.dht),
+        layout_of(call.v),
         layout_of(call.g),
         layout_of(call.beta),
         layout_of(call.initial_state),
-        layout_of(call.cu_seqlens),
         layout_of(call.A_log),
         layout_of(call.dt_bias),
-        call.cu_seqlens_cpu is None,
-        (vector_offset(call.v), vector_offset(call.do)),
-        call[call._fields.index("key_heads") :],
+        vector_offset(call.do),
+        vector_offset(call.v),
+        call.of_inputs,
+        call.of_state,
+    )
+
+
+def _forward_key(call: BackwardCall) -> Hashable:
+    """What the forward was called with, beside the lengths, as far as a backward depends on it."""
+    return (
         call.scale,
+        call.key_heads,
+        layout_of(call.cu_seqlens),
+        call.cu_seqlens_cpu is None,
+        (call.normalise, call.state_v_first, call.allow_neg_eigval, call.save),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -19,11 +19,15 @@ from loomgen.runtime.bind import Value
 
 
 class Forward(NamedTuple):
-    """``o`` [B, T, HV, V]; the final state and what a backward starts from, bytes of uint8, where asked for."""
+    """``o`` [B, T, HV, V]; the final state and what a backward starts from, bytes of uint8, where asked for.
+
+    ``plan``, where there are plans, is the one that it ran by; a backward knows by it what the forward was called with.
+    """
 
     o: Tensor
     final: Tensor | None
     saved: Tensor | None
+    plan: Hashable = None
 
 
 def forward(

@@ -6,6 +6,7 @@ emulator.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import torch
@@ -74,8 +75,8 @@ def _run(call: Arguments, checked: bool, save: Save | None, *, is_roomy: bool = 
     return device_forward(call.q.get_device()).run(call, save, is_roomy=is_roomy)
 
 
-def _run_backward(call: BackwardCall) -> Gradients:
-    return device_backward(call.v.get_device()).run(call)
+def _run_backward(call: BackwardCall, plan: Hashable = None) -> Gradients:
+    return device_backward(call.v.get_device()).run(call, plan)
 
 
 _ON_GPU = Runner(forward=lambda call, save: _run(call, False, save), backward=_run_backward)
@@ -84,13 +85,14 @@ _CHECKED = Runner(forward=lambda call, save: _run(call, True, save), backward=_r
 
 def _forward_on_gpu(*values: Any) -> list[Tensor]:
     *fields, checked, save = values
-    return _present(_run(Arguments(*fields), checked, save, is_roomy=True))
+    return _present(_run(Arguments(*fields), checked, save, is_roomy=True)[:3])
 
 
 def _forward_on_cpu(*values: Any) -> list[Tensor]:
     *fields, checked, save = values
     call = Arguments(*fields)
-    return _present(forward(call, checked_lengths(call, None, checked), library_of(None), save=save, is_roomy=True))
+    found = forward(call, checked_lengths(call, None, checked), library_of(None), save=save, is_roomy=True)
+    return _present(found[:3])
 
 
 def _forward_shapes(*values: Any) -> list[Tensor]:
@@ -102,10 +104,10 @@ def _forward_shapes(*values: Any) -> list[Tensor]:
     shape = state_shape(call, n_sequences)
     final = None if shape is None else torch.empty(shape, dtype=torch.float32, device=call.v.device)
     saved = None if save is None else _saved_shape(call, n_sequences, save)
-    return _present(Forward(o, final, saved))
+    return _present((o, final, saved))
 
 
-def _present(values: Forward | Gradients) -> list[Tensor]:
+def _present(values: Iterable[Tensor | None]) -> list[Tensor]:
     return [x for x in values if x is not None]
 
 

@@ -191,7 +191,7 @@ def run_on(library: Library, case: OpCase, inputs: OpInputs) -> tuple[Tensor, Te
     )  # fmt: skip
     runner = Runner(
         forward=lambda call, save: forward(call, case.lengths, library, save=save),
-        backward=lambda call: backward(call, library),
+        backward=lambda call, _: backward(call, library),
     )
     o, final = differentiable(runner, call, "minimal")
     assert final is not None

@@ -34,11 +34,18 @@ def leaves(given: dict[str, Any]) -> dict[str, Tensor]:
     return {name: x.detach().requires_grad_() for name, x in tensors.items() if x is not None}
 
 
-def pulled(results: tuple[Tensor | None, ...], given: dict[str, Tensor], of: tuple[Tensor | None, ...]) -> Gradients:
+def pulled(
+    results: tuple[Tensor | None, ...],
+    given: dict[str, Tensor],
+    of: tuple[Tensor | None, ...],
+    *,
+    retain_graph: bool = False,
+) -> Gradients:
     """The gradients of ``given`` from those ``of`` the results; a result whose gradient is None is not used."""
     used = [(x, dx) for x, dx in zip(results, of, strict=True) if x is not None and dx is not None]
     outputs, gradients = zip(*used, strict=True)
-    found = torch.autograd.grad(outputs, tuple(given.values()), gradients, allow_unused=True)
+    inputs = tuple(given.values())
+    found = torch.autograd.grad(outputs, inputs, gradients, retain_graph=retain_graph, allow_unused=True)
     return dict(zip(given, found, strict=True))
 
 

@@ -138,7 +138,7 @@ def test_scan_variants_agree(head_dim: int) -> None:
         library = emulated_library()
         runner = Runner(
             forward=lambda call, save: forward(call, case.lengths, library, save=save, variant=variant),
-            backward=lambda call: backward(call, library, variant=variant),
+            backward=lambda call, _: backward(call, library, variant=variant),
         )
         call = packed_arguments(case)
         wanted = leaves(call._asdict())

@@ -296,6 +296,6 @@ def test_a_call_without_tokens(driver: FakeDriver) -> None:
         q=x, k=x, v=x, g=None, beta=torch.zeros(1, 0, 2), cu_seqlens=None, cu_seqlens_cpu=None,
         initial_state=torch.ones(1, 2, 64, 64),
     )  # fmt: skip
-    o, final, _ = device(driver).run(call)
+    o, final, *_ = device(driver).run(call)
     assert o.shape == (1, 0, 2, 64) and final is not None and final.shape == (1, 2, 64, 64)
     assert [launch.symbol.split("__")[0] for launch in driver.launches] == ["fwd_h"]

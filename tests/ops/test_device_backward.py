@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,9 +35,10 @@ from tests.runtime.fake_driver import FakeDriver
 
 @dataclass
 class Device:
-    """Both directions on one GPU that is not there."""
+    """Both directions on one GPU that is not there; ``tells_plans``: a backward is told its forward's plan."""
 
     driver: FakeDriver
+    tells_plans: bool = True
     forward: DeviceForward = field(init=False)
     backward: DeviceBackward = field(init=False)
 
@@ -47,7 +48,8 @@ class Device:
 
     @property
     def runner(self) -> Runner:
-        return Runner(forward=self.forward.run, backward=self.backward.run)
+        run = self.backward.run
+        return Runner(forward=self.forward.run, backward=run if self.tells_plans else lambda call, _: run(call))
 
     @property
     def n_plans(self) -> int:
@@ -58,7 +60,7 @@ def emulator(call: Arguments) -> Runner:
     library, lengths = emulated_library(), checked_lengths(call, None, False)
     return Runner(
         forward=lambda call, save: forward(call, lengths, library, save=save),
-        backward=lambda call: backward(call, library),
+        backward=lambda call, _: backward(call, library),
     )
 
 
@@ -141,6 +143,61 @@ def test_gradients_of_results_may_lie_anyhow(view: Callable[[Tensor, Tensor], tu
     checked(arguments(), view(*cotangents(SMALL)), "minimal")
 
 
+def test_one_graph_may_be_pulled_by_gradients_that_lie_differently() -> None:
+    """Each layout has its plan, and each call its bits."""
+    call, (do, dht) = arguments(), cotangents(SMALL)
+    other_do, other_dht = turned(do, dht)
+    layouts = [(do, dht), (other_do, dht), (do, other_dht), (misaligned(do), dht), (do, None), (do, dht)]
+    on, expected = gpu_for(call), derived(emulator(call), call, (do, dht))
+    wanted = leaves(call._asdict())
+    results = differentiable(on.runner, changed(call, **wanted), "minimal")
+    for of in layouts:
+        without_dht = of[1] is None
+        found = pulled(results, wanted, of, retain_graph=True)
+        assert equal(found, derived(emulator(call), call, of) if without_dht else expected)
+    assert on.n_plans == 5
+
+
+def test_which_gradients_are_asked_for_decides_a_plan() -> None:
+    call, of = arguments(), cotangents(SMALL)
+    on, every = gpu_for(call), derived(emulator(call), call, of)
+    for names in (("v",), ("initial_state",), ("q", "initial_state"), ("k",)):
+        wanted = {name: x for name, x in leaves(call._asdict()).items() if name in names}
+        results = differentiable(on.runner, changed(call, **wanted), "minimal")
+        assert equal(pulled(results, wanted, of), {name: every[name] for name in names})
+    assert on.n_plans == 3
+
+
+def with_gaps(x: Tensor) -> Tensor:
+    return torch.stack([x, x], dim=-1)[..., 0]
+
+
+def heads_first(x: Tensor) -> Tensor:
+    return x.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+MOVED: list[tuple[str, Callable[[Tensor], Tensor]]] = [
+    ("v", misaligned),
+    ("v", heads_first),
+    ("g", heads_first),
+    ("beta", heads_first),
+    ("initial_state", lambda x: x.mT.contiguous().mT),
+    ("A_log", with_gaps),
+    ("dt_bias", with_gaps),
+]
+
+
+@pytest.mark.parametrize(("name", "moved"), MOVED)
+def test_what_autograd_saved_may_come_back_elsewhere(name: str, moved: Callable[[Tensor], Tensor]) -> None:
+    """As hooks leave it that kept it in another memory: a plan of the same forward does not fit it."""
+    call, of = arguments(RAW), cotangents(RAW)
+    on, address = gpu_for(call), getattr(call, name).data_ptr()
+    expected = derived(on.runner, call, of)
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: moved(x) if x.data_ptr() == address else x):
+        assert equal(derived(on.runner, call, of), expected)
+    assert on.n_plans == 2
+
+
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_result_that_is_not_used_has_no_gradient(which: int) -> None:
     call = arguments()
@@ -179,10 +236,10 @@ def test_tables_that_the_gpu_made_are_kept_for_the_backward() -> None:
     assert [launch.symbol.split("__")[0] for launch in on.driver.launches].count("meta") == 1
 
 
-@pytest.fixture
-def device() -> Device:
+@pytest.fixture(params=[True, False], ids=["plans are told", "plans are not told"])
+def device(request: pytest.FixtureRequest) -> Device:
     """One whose launches do nothing."""
-    return Device(FakeDriver(parameter_sizes(), {0: (10, 0)}))
+    return Device(FakeDriver(parameter_sizes(), {0: (10, 0)}), tells_plans=request.param)
 
 
 def ran(on: Device, call: Arguments | None = None, save: Save = "minimal", **changes: Any) -> None:
@@ -212,6 +269,8 @@ def test_the_gradient_of_the_state_alone_takes_two_stages(device: Device) -> Non
 HIT: dict[str, dict[str, Any]] = {
     "other tensors": {"v": torch.ones(1, 8, 2, 64).bfloat16()},
     "the lengths in another tensor": {"cu_seqlens_cpu": offsets(0, 3, 8)},
+}
+MISS_OF_THE_FORWARD: dict[str, dict[str, Any]] = {
     "strides of q": {"q": torch.zeros(1, 8, 2, 64).bfloat16()[:, :, :1]},
     "strides of gates that are not raw": {"g": torch.zeros(1, 2, 8).transpose(1, 2)},
 }
@@ -242,6 +301,15 @@ def test_backwards_that_are_alike_share_a_plan(name: str, device: Device) -> Non
     ran(device)
     ran(device, arguments(**HIT[name]))
     assert device.n_plans == 1
+
+
+@pytest.mark.parametrize("name", MISS_OF_THE_FORWARD)
+def test_what_the_backward_does_not_read_counts_where_the_forwards_plan_stands_for_it(
+    name: str, device: Device
+) -> None:
+    for call in (arguments(), arguments(**MISS_OF_THE_FORWARD[name]), arguments()):
+        ran(device, call)
+    assert device.n_plans == (2 if device.tells_plans else 1)
 
 
 @pytest.mark.parametrize("name", MISS)
@@ -306,9 +374,9 @@ def test_gradients_of_results_are_of_this_call(device: Device) -> None:
     """A plan keeps no tensor of the call that it was made for."""
     seen: list[BackwardCall] = []
 
-    def remembered(call: BackwardCall) -> Any:
+    def remembered(call: BackwardCall, plan: Hashable) -> Any:
         seen.append(call)
-        return device.backward.run(call)
+        return device.backward.run(call, plan)
 
     call = arguments()
     runner = Runner(forward=device.forward.run, backward=remembered)
