@@ -35,8 +35,11 @@ def wants_gradients(call: Arguments) -> bool:
     """Whether autograd records this call."""
     if not torch.is_grad_enabled():
         return False
-    tensors = (call[i] for i in PLACES)
-    return any(isinstance(x, Tensor) and x.requires_grad for x in tensors)
+    for i in PLACES:
+        x = call[i]
+        if isinstance(x, Tensor) and x.requires_grad:
+            return True
+    return False
 
 
 def differentiable(runner: Runner, call: Arguments, save: Save) -> tuple[Tensor, Tensor | None]:
@@ -59,10 +62,16 @@ class _Rule(torch.autograd.Function):
         return o, final
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, do: Tensor | None, dht: Tensor | None) -> tuple[Any, ...]:
-        needed = ctx.needs_input_grad[3:]
-        return None, None, None, *gradients(ctx, do, dht, needed, ctx.run)
+        return (_pulled_once if torch.is_grad_enabled() else _pulled)(ctx, do, dht)
+
+
+def _pulled(ctx: Any, do: Tensor | None, dht: Tensor | None) -> tuple[Any, ...]:
+    return None, None, None, *gradients(ctx, do, dht, ctx.needs_input_grad[3:], ctx.run)
+
+
+_pulled_once = once_differentiable(_pulled)
+"""For a backward that is recorded itself; others need not pay for what it does."""
 
 
 def remember(ctx: Any, call: Arguments, save: Save, saved: Tensor) -> None:
@@ -80,8 +89,8 @@ def remember(ctx: Any, call: Arguments, save: Save, saved: Tensor) -> None:
         call.dt_bias,
         saved,
     )
-    ctx.key_heads = call.q.shape[2]
-    ctx.scale = call.q.shape[3] ** -0.5 if call.scale is None else float(call.scale)
+    *_, ctx.key_heads, head_dim = call.q.shape
+    ctx.scale = head_dim**-0.5 if call.scale is None else float(call.scale)
     ctx.flags = (call.normalise, call.state_v_first, call.allow_neg_eigval, save)
     ctx.beta_dtype = call.beta.dtype
 
@@ -101,29 +110,13 @@ def gradients(
     normalise, state_v_first, allow_neg_eigval, save = ctx.flags
     if do is None:
         do = torch.zeros_like(v, memory_format=torch.contiguous_format)
-    found = run(
-        BackwardCall(
-            do,
-            dht,
-            v,
-            g,
-            beta,
-            ctx.scale,
-            state,
-            cu_seqlens,
-            cu_seqlens_cpu,
-            A_log,
-            dt_bias,
-            saved,
-            ctx.key_heads,
-            normalise,
-            state_v_first,
-            allow_neg_eigval,
-            save,
-            of_inputs=any((*of_inputs, of_A, of_bias)),
-            of_state=of_state,
-        )
-    )
-    d_beta = None if found.beta is None else found.beta.to(ctx.beta_dtype)
+    call = BackwardCall(
+        do, dht, v, g, beta, ctx.scale, state, cu_seqlens, cu_seqlens_cpu, A_log, dt_bias, saved, ctx.key_heads,
+        normalise, state_v_first, allow_neg_eigval, save, of_inputs=any((*of_inputs, of_A, of_bias)), of_state=of_state,
+    )  # fmt: skip
+    found = run(call)
+    d_beta = found.beta
+    if d_beta is not None and d_beta.dtype is not ctx.beta_dtype:
+        d_beta = d_beta.to(ctx.beta_dtype)
     every = (found.q, found.k, found.v, found.g, d_beta, found.initial_state, found.A_log, found.dt_bias)
-    return tuple(x if is_needed else None for x, is_needed in zip(every, needed, strict=True))
+    return tuple([x if is_needed else None for x, is_needed in zip(every, needed, strict=True)])
