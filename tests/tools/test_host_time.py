@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import torch
 
@@ -27,9 +29,17 @@ def test_a_training_call_gives_the_gradients_of_all_inputs() -> None:
 def test_the_least_median_is_bounded(monkeypatch: pytest.MonkeyPatch, least: float, ok: bool) -> None:
     monkeypatch.setattr(host_time, "GPU", torch.device("cpu"))
     monkeypatch.setattr(
-        host_time, "medians_in_turn", lambda calls, n: dict.fromkeys(calls, Spread(170.0, least, 300.0))
+        host_time, "medians_in_turn", lambda calls, n, _=None: dict.fromkeys(calls, Spread(170.0, least, 300.0))
     )
     row, alone = training_host_times([SMALL], n_rounds=1)
-    assert row.measured == {"median_us": least, "middle_us": 170.0, "largest_us": 300.0}
+    assert row.measured == {"median_us": least, "middle_us": 170.0, "largest_us": 300.0, "in_a_row_us": least}
     assert (row.check, row.case, row.bound, row.ok) == ("training host time", "small", 150.0, ok)
     assert (alone.case, alone.bound, alone.ok) == ("torch alone, small", None, True)
+
+
+def test_calls_in_a_row_share_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(time, "perf_counter", iter([1.0, 1.0005]).__next__)
+    calls: list[int] = []
+    assert host_time.microseconds(lambda: calls.append(1), 5) == pytest.approx(100.0)
+    assert len(calls) == 5
