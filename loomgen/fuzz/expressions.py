@@ -84,8 +84,12 @@ class Expressions:
                 return self._select(letters, depth - 1)
 
     def rounded(self, letters: tuple[Letter, ...], dtype: str, depth: int = 3) -> str:
-        """An expression of the dtype over the letters; perhaps a selection of tiles that have it already."""
+        """An expression of the dtype over the letters; perhaps a run of a tile that has it already, or a selection of
+        such tiles."""
         own = [read for tile in self.tiles if tile.dtype == dtype for read in reads_of(tile, letters)]
+        runs = [read for read in own if "+" in read]
+        if runs and self.choices.chance(3):
+            return self.choices.pick(runs)
         if own and dtype != "f32" and self.choices.chance(4):
             x, y = self.choices.pick(own), self.choices.pick(own)
             return f"{x} if {self.condition(letters)} else {y}"
@@ -154,9 +158,11 @@ def _spread(integer: str) -> str:
 
 
 def reads_of(tile: Tile, letters: tuple[Letter, ...]) -> list[str]:
-    """The ways to read a tile at these letters: straight, transposed, its diagonal, an element of it."""
+    """The ways to read a tile at these letters: straight, transposed, its diagonal, runs of it, an element of it."""
     options = [
-        [letter.name for letter in letters if letter.symbol == axis.symbol] + _elements(axis, tile)
+        [letter.name for letter in letters if letter.symbol == axis.symbol]
+        + [run for letter in letters for run in _runs(axis, letter)]
+        + _elements(axis, tile)
         for axis in tile.letters
     ]
     if not options:
@@ -175,6 +181,12 @@ def whole_reads_of(tile: Tile, letters: tuple[Letter, ...]) -> list[str]:
         for order in orders
         if [letter.symbol for letter in order] == symbols
     ]
+
+
+def _runs(axis: Letter, letter: Letter) -> list[str]:
+    """The first and the last run of a letter with fewer values than the axis."""
+    rest = axis.extent - letter.extent
+    return [f"{letter.name}+{first}" for first in (0, rest)] if rest > 0 else []
 
 
 def _elements(axis: Letter, tile: Tile) -> list[str]:

@@ -99,7 +99,8 @@ class GridAxis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sub:
-    """A static tile subscript: ``index + offset``, or the element ``offset`` when ``index`` is None (g[C-1])."""
+    """A static tile subscript: ``index + offset``, the elements of a run from ``offset`` on, or the element ``offset``
+    when ``index`` is None (g[C-1])."""
 
     index: Index | None
     offset: int = 0
@@ -116,6 +117,17 @@ class TileRead:
     @property
     def dtype(self) -> DType:
         return self.value.dtype
+
+    @property
+    def letters(self) -> tuple[Index, ...] | None:
+        """Its letters where they differ and each runs over its whole axis: the tile, perhaps renamed or transposed;
+        else None."""
+        found = [
+            sub.index
+            for sub, axis in zip(self.subs, self.value.indices, strict=True)
+            if sub.index is not None and sub.offset == 0 and sub.index.extent == axis.extent
+        ]
+        return tuple(found) if len(set(found)) == len(self.subs) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

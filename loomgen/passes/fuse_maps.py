@@ -56,14 +56,8 @@ def _map_readers(block: tuple[Stmt, ...]) -> frozenset[str]:
     names: set[str] = set()
     for stmt in block:
         if isinstance(stmt, Map):
-            names.update(read.value.name for read in walk.tile_reads(stmt.expr) if _is_plain(read))
+            names.update(read.value.name for read in walk.tile_reads(stmt.expr) if read.letters is not None)
     return frozenset(names)
-
-
-def _is_plain(read: TileRead) -> bool:
-    """Distinct letters, no offset, no constant: the reader's element is a renaming of the value's."""
-    letters = [sub.index for sub in read.subs]
-    return None not in letters and len(set(letters)) == len(letters) and all(sub.offset == 0 for sub in read.subs)
 
 
 def _inline(expr: Expr, pending: dict[str, Map]) -> Expr:

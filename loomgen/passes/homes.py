@@ -173,6 +173,12 @@ class Homes:
             raise InternalError("select", f"{value} is no fragment")
         return tile
 
+    def part(self, value: Value, rows: Index, of: TileRead, text: str) -> None:
+        """``value`` in registers, ``rows`` along the rows: a block of a tile in shared memory."""
+        dst = self.define_register(value, rows)
+        src = block_of(self.to_shared(of.value, text), of)
+        self.ops.append(LoadFragment(dst=dst, src=src, transposed=src.axes[0] != rows, text=text))
+
     def to_shared(self, value: Value, text: str) -> SharedRef:
         """The value in shared memory, stored there from its registers if need be."""
         if (known := self.shared.get(value.name)) is not None:
@@ -224,6 +230,15 @@ class Homes:
         return self.tile(value, at, text) if is_fragment else self.to_shared(value, text)
 
 
+def block_of(ref: SharedRef, read: TileRead) -> SharedRef:
+    """What ``read``, by letters, takes of the tile in ``ref``."""
+    by_axis = dict(zip(read.value.indices, read.subs, strict=True))
+    row, col = (by_axis[axis] for axis in ref.axes)
+    if row.index is None or col.index is None:
+        raise InternalError("select", f"{read.value} is read by an element, not by a block")
+    return replace(ref, axes=(row.index, col.index), row0=row.offset, col0=col.offset)
+
+
 def has_rows_of(held: RegisterLayout, layout: RegisterLayout) -> bool:
     """A thread's rows in one layout are those that it has in the other."""
     if isinstance(held, Strip) and isinstance(layout, Strip):
@@ -235,10 +250,10 @@ def _straight(reads: list[TileRead], layout: RegisterLayout) -> Index | None:
     """The value's index along the layout's rows, if every read takes the very element that the layout is at."""
     found: Index | None = None
     for read in reads:
-        at = dict(zip(read.subs, read.value.indices, strict=True))
-        if at.keys() != {Sub(index=layout.rows), Sub(index=layout.cols)}:
+        letters = read.letters
+        if letters is None or set(letters) != {layout.rows, layout.cols}:
             return None
-        index = at[Sub(index=layout.rows)]
+        index = read.value.indices[letters.index(layout.rows)]
         if found is not None and index != found:
             return None
         found = index

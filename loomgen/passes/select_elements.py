@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from loomgen.errors import Span
 from loomgen.ir import plan, tile, walk
 from loomgen.ir.plan import RowTile, ScalarHome, ScalarUse, SharedRef, StripTile
 from loomgen.ir.schedule import Place
 from loomgen.ir.types import Index, Value
 from loomgen.passes.contiguous import contiguous_letter
-from loomgen.passes.homes import Homes, has_rows_of, shared_buffer
+from loomgen.passes.homes import Homes, block_of, has_rows_of, shared_buffer
 from loomgen.passes.select_exchange import exchange
 from loomgen.passes.select_rules import Rules, is_aligned, reject
 from loomgen.spec.codes import Code
@@ -73,6 +75,9 @@ def select_map(value: Value, expr: tile.Expr, stmt: tile.Map | tile.Load, rules:
         homes.ops.append(plan.MapRows(dst=dst_rows, value=value, expr=expr, homes=found, text=stmt.text))
         homes.rows[value.name] = dst_rows
         return
+    if isinstance(expr, tile.TileRead) and _is_part(value, expr, rules, homes):
+        homes.part(value, _row_letter(value, expr, stmt.span, rules, homes), expr, stmt.text)
+        return
     if _runs_in_shared(value, expr, stmt.span, rules, homes):
         found = homes.resolve(expr, None, stmt.text)
         first = value.indices[0] if len(value.indices) == 2 else None
@@ -88,6 +93,17 @@ def select_map(value: Value, expr: tile.Expr, stmt: tile.Map | tile.Load, rules:
         homes.to_shared(value, stmt.text)  # now, so that its registers are free until then
 
 
+def _is_part(value: Value, read: tile.TileRead, rules: Rules, homes: Homes) -> bool:
+    """Whether ``value`` is a block of a 16-bit tile in shared memory that `ldmatrix` can bring: its rows begin at a
+    multiple of 16 bytes."""
+    ref = homes.shared.get(read.value.name)
+    is_block = {sub.index for sub in read.subs} == set(value.indices) and read.letters is None
+    if ref is None or not is_block or not value.dtype.is_half or rules.division.vector is not None:
+        return False
+    is_row = any(rules.division.owns(index) for index in value.indices)
+    return is_row and block_of(ref, read).col0 * value.dtype.n_bytes % _COPY_BYTES == 0
+
+
 def _row_layout(value: Value, expr: tile.Expr, homes: Homes) -> plan.RegisterLayout | None:
     """The layout of the one-number-a-row values that a floating vector is computed from, if any; the first one's where
     all are held alike."""
@@ -97,16 +113,15 @@ def _row_layout(value: Value, expr: tile.Expr, homes: Homes) -> plan.RegisterLay
     ]
     layouts = [by_row.layout for by_row in reads if by_row is not None]
     is_held = bool(layouts) and all(has_rows_of(layout, layouts[0]) for layout in layouts)
-    return layouts[0] if is_held and value.dtype.is_float else None
+    return replace(layouts[0], rows=letter) if is_held and value.dtype.is_float else None
 
 
 def _row_letter(value: Value, expr: tile.Expr, span: Span, rules: Rules, homes: Homes) -> Index:
     """The letter along the rows of what is read from registers; else the first row letter of the value."""
     for read in walk.tile_reads(expr):
-        if {sub.index for sub in read.subs} == set(value.indices) and read.value.name not in homes.shared:
-            letter = dict(zip(read.value.indices, read.subs, strict=True))[homes.row_letter(read.value)].index
-            if letter is not None:
-                return letter
+        letters = read.letters
+        if letters is not None and set(letters) == set(value.indices) and read.value.name not in homes.shared:
+            return letters[read.value.indices.index(homes.row_letter(read.value))]
     owned = [index for index in value.indices if rules.division.owns(index)]
     if not owned:
         rows = ", ".join(sorted(rules.division.rows))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from loomgen.errors import InternalError
 from loomgen.ir import plan, tile
 from loomgen.ir.plan import Atom, RegisterTile, SharedRef
 from loomgen.ir.schedule import ProductAtom
 from loomgen.ir.types import DType, Index, Value
-from loomgen.passes.homes import PANEL_BYTES, Homes, shared_buffer
+from loomgen.passes.homes import PANEL_BYTES, Homes, block_of, shared_buffer
 from loomgen.passes.select_exchange import exchange
 from loomgen.passes.select_rules import Rules, reject
 from loomgen.spec.codes import Code
@@ -96,13 +95,8 @@ def _warpgroup_product(stmt: tile.Contract, homes: Homes) -> plan.WarpgroupMma:
 
 def _operand(read: tile.TileRead, stmt: tile.Contract, homes: Homes) -> tuple[SharedRef, bool]:
     """An operand in shared memory, and whether its rows are the summed index."""
-    ref = homes.to_shared(read.value, stmt.text)
-    by_index = dict(zip(read.value.indices, read.subs, strict=True))
-    row, col = (by_index[axis] for axis in ref.axes)
-    if row.index is None or col.index is None:
-        raise InternalError("select", f"an operand of @ is indexed by an element: {stmt.text}")
-    block = replace(ref, axes=(row.index, col.index), row0=row.offset, col0=col.offset)
-    return block, row.index == stmt.over
+    block = block_of(homes.to_shared(read.value, stmt.text), read)
+    return block, block.axes[0] == stmt.over
 
 
 def select_diagonal(stmt: tile.DiagonalInverse, homes: Homes) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from loomgen.errors import Diagnostic, Span, SpecError
 from loomgen.ir.plan import SharedRef
 from loomgen.ir.schedule import Schedule
-from loomgen.ir.tile import Sub, TileRead
+from loomgen.ir.tile import TileRead
 from loomgen.ir.types import Value
 from loomgen.passes.homes import Homes
 from loomgen.passes.team import Division
@@ -37,5 +37,7 @@ def is_aligned(read: TileRead, value: Value, homes: Homes) -> bool:
     ref = homes.shared.get(read.value.name)
     if ref is None:
         return False
-    subs = dict(zip(read.value.indices, read.subs, strict=True))
-    return [subs[axis] for axis in ref.axes] == [Sub(index=index) for index in value.indices]
+    if read.letters is None:
+        return False
+    by_axis = dict(zip(read.value.indices, read.letters, strict=True))
+    return [by_axis[axis] for axis in ref.axes] == list(value.indices)

@@ -67,6 +67,13 @@ def check_tile_letter(letter: Index, axis: Index, span: Span) -> None:
     raise Reject(Code.WRONG_AXIS, span, message)
 
 
+def check_run(letter: Index, offset: int, axis: Index, span: Span) -> None:
+    """``axis`` has all elements of the run of ``letter`` that begins at ``offset``. Raises :class:`Reject`."""
+    if offset < 0 or offset + letter.extent > axis.extent:
+        message = f"`{letter.name}` runs over {letter.extent} elements from {offset}, the axis `{axis.name}` has "
+        raise Reject(Code.OUT_OF_RANGE, span, f"{message}{axis.extent}")
+
+
 def check_element(offset: int, axis: Index, span: Span) -> None:
     if not 0 <= offset < axis.extent:
         raise Reject(Code.OUT_OF_RANGE, span, f"element {offset} of axis `{axis.name}`, which has {axis.extent}")
@@ -114,7 +121,5 @@ def _runs_over(coord: Coord, declarations: Declarations) -> int | str | None:
 
 
 def plain_letters(read: TileRead) -> tuple[str, ...] | None:
-    """The letters of ``x[e,i]``, or None when a subscript is an element or a letter stands twice."""
-    letters = [sub.index.name for sub in read.subs if sub.index is not None and sub.offset == 0]
-    whole = len(letters) == len(read.subs) and len(set(letters)) == len(letters)
-    return tuple(letters) if whole else None
+    """The letters of ``x[e,i]``, or None when a subscript is an element or a run, or a letter stands twice."""
+    return None if read.letters is None else tuple(index.name for index in read.letters)

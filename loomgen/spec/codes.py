@@ -192,9 +192,10 @@ EXPLANATIONS: Mapping[Code, tuple[str, str]] = {
     ),
     Code.RUN_TIME_SUBSCRIPT: (
         "subscript not static",
-        "A tile is subscripted with index letters or static elements (`g[C-1]`), never with run-time values.",
+        "A tile is subscripted with index letters, runs (`S[b+C,d]`) or static elements (`g[C-1]`), never with "
+        "run-time values.",
     ),
-    Code.OUT_OF_RANGE: ("element out of range", "The static element is outside its axis."),
+    Code.OUT_OF_RANGE: ("element out of range", "The static element, or an element of the run, is outside its axis."),
     Code.REPEATED_INDEX: ("index twice on the left", "Each index letter stands once on a left side."),
     Code.WRONG_COORDINATE: (
         "coordinate does not fit",

@@ -30,6 +30,7 @@ from loomgen.spec import check_types as types
 from loomgen.spec.check_indices import (
     check_coordinate,
     check_element,
+    check_run,
     check_tile_letter,
     check_window_letter,
     subscripts,
@@ -153,8 +154,22 @@ def _tile_subscript(ctx: Context, node: ast.expr, axis: Index) -> Sub:
         letter = bound_index(ctx, node)
         check_tile_letter(letter, axis, span)
         return Sub(index=letter)
-    hint = "tiles take index letters and static elements; only tensors take run-time coordinates"
+    if (run := _run(ctx, node)) is not None:
+        check_run(*run, axis, span)
+        return Sub(index=run[0], offset=run[1])
+    hint = "tiles take index letters, runs and static elements; only tensors take run-time coordinates"
     raise Reject(Code.RUN_TIME_SUBSCRIPT, span, "a tile has static subscripts", hint)
+
+
+def _run(ctx: Context, node: ast.expr) -> tuple[Index, int] | None:
+    """The letter and the first element of ``b + C``: as many elements as the letter has, whatever its symbol."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+        return None
+    first = fold(node.right, ctx.declarations.statics)
+    letter = node.left
+    if not isinstance(first, int) or not isinstance(letter, ast.Name) or letter.id not in ctx.declarations.indices:
+        return None
+    return bound_index(ctx, letter), first
 
 
 # --------------------------------------------------------------------------- tensors and windows

@@ -106,6 +106,13 @@ PROGRAM_CASES = [
     _in_loop(Code.WRONG_AXIS, "z[i,e] = kc[i,e]", "e]\n", "index `e` runs over VB, the axis `d` over K"),
     _in_loop(Code.RUN_TIME_SUBSCRIPT, "z[i] = kc[i,count]", "count", "static subscripts"),
     _in_loop(Code.OUT_OF_RANGE, "z[i] = kc[i,K]", "K]\n", "element 32 of axis `d`, which has 32"),
+    _in_loop(Code.OUT_OF_RANGE, "z[i] = kc[i+1,0]", "i+1", "`i` runs over 16 elements from 1, the axis `i` has 16"),
+    _in_loop(
+        Code.OUT_OF_RANGE, "z[i] = sum[d](kc[i,d+K])", "d+K", "`d` runs over 32 elements from 32, the axis `d` has 32"
+    ),
+    _in_loop(Code.RUN_TIME_SUBSCRIPT, "z[i] = kc[i,i+count]", "i+count", "static subscripts"),
+    _in_loop(Code.RUN_TIME_SUBSCRIPT, "z[i] = kc[i,16-i]", "16-i", "static subscripts"),
+    _in_loop(Code.UNBOUND_INDEX, "z[i] = kc[i,j+8]", "j+8", "index `j` is neither on the left nor summed"),
     _in_loop(Code.REPEATED_INDEX, "z[i,i] = scale", "i] = scale", "`i` stands twice"),
     _in_loop(
         Code.WRONG_COORDINATE, "z[i,d] = k[c[i],hv,d]", "hv,d]", "dimension 1 of `k` is H, the coordinate runs over HV"
