@@ -92,8 +92,9 @@ struct SharedTile {
 
     /// The address of an element; a vector of up to 16 bytes may be read or written there.
     LOOM_DEVICE SharedAddr at(int row, int col LOOM_HERE) const {
-        const int plain = (row * PITCH + col) * static_cast<int>(sizeof(T));
-        const int offset = plain ^ (((row >> kRowShift) & kRowMask) << 4);
+        // XORed within the row: rows that are a constant number apart are a constant distance apart for the compiler
+        const int in_row = (col * static_cast<int>(sizeof(T))) ^ (((row >> kRowShift) & kRowMask) << 4);
+        const int offset = row * kRowBytes + in_row;
 #ifdef LOOM_HOST
         if (row < 0 || row >= ROWS || col < 0 || col >= COLS) host::outside_tile(row, col, ROWS, COLS, line);
         return SharedAddr{base.bytes + static_cast<uint32_t>(offset), host::layout_tag(ROWS, kRowBytes, SWIZZLE)};
