@@ -2,9 +2,9 @@
 
     python -m tools.record OUT COMMAND [OPTION ...]
 
-Runs `loomgen COMMAND ... --json` in this checkout and writes OUT: the commit (with `+` where files differ from it), the
-command, versions of what took part, the seconds it took, its exit code, and its output as it is. Exits as the command
-does; where that printed no JSON, nothing is written.
+Runs `loomgen COMMAND ... --json` in this checkout and writes OUT: the commit (`+` where files differ from it; or as
+`--commit`, before OUT, has it), the card where there is one, the command, versions of what took part, the seconds it
+took, its exit code, and its output as it is. Exits as the command does; where that printed no JSON, nothing is written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from loomgen.bench.evidence import commit_of, write_document
+from loomgen.conformance.evidence import first_card
 from loomgen.toolchain.find import GXX, find_tool, tool_version
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,11 +33,12 @@ _PACKAGES = ("hypothesis", "numpy", "torch")
 """Packages whose version may change what is drawn or computed."""
 
 
-def record(words: Sequence[str], out: Path) -> int:
+def record(words: Sequence[str], out: Path, commit: str | None = None) -> int:
     """Run ``loomgen`` with ``words`` and ``--json``, write the document to ``out``; returns the exit code."""
     arguments = [*words, "--json"]
     head: dict[str, Any] = {
-        "commit": commit_of(ROOT),
+        **_card(),
+        "commit": commit_of(ROOT) if commit is None else commit,
         "command": shlex.join(["loomgen", *arguments]),
         "versions": _versions(),
     }
@@ -49,6 +53,13 @@ def record(words: Sequence[str], out: Path) -> int:
     return done.returncode
 
 
+def _card() -> dict[str, Any]:
+    if not torch.cuda.is_available():
+        return {}
+    card = first_card()
+    return {"card": card.name, "driver": card.driver, "clocks": dict(card.clocks)}
+
+
 def _versions() -> dict[str, str]:
     packages = {name: version(name) for name in _PACKAGES}
     return {"python": platform.python_version(), "g++": tool_version(find_tool(GXX)), **packages}
@@ -56,10 +67,11 @@ def _versions() -> dict[str, str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--commit", help="the commit that runs (default: ask git)")
     parser.add_argument("out", type=Path, metavar="OUT")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND")
     options = parser.parse_args(argv)
-    return record(options.words, options.out.resolve())
+    return record(options.words, options.out.resolve(), options.commit)
 
 
 if __name__ == "__main__":

@@ -42,8 +42,8 @@ def test_the_whole_schedule_of_the_scan() -> None:
         "  # 4 warps: what rows and split come to\n"
         "  rows: [e]\n"
         "  split: {d: {parts: 2, across: KS}}\n"
-        "  rings: {kc: 2, vc: 2, Ac: 2, g: 2, s: 2}\n"
-        "  place: {S: registers, kc: shared, vc: shared, Ac: shared, Sb: registers, x: registers, h: shared,\n"
+        "  rings: {vc: 2, kc: 2, Ac: 2, g: 2, s: 2}\n"
+        "  place: {S: registers, vc: shared, kc: shared, Ac: shared, Sb: registers, x: registers, h: shared,\n"
         "    v_new: shared, ht: direct}\n"
         "  min_blocks: 2\n"
     )

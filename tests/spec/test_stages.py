@@ -63,8 +63,8 @@ FWD_H_BODY = """\
   S_3[e,d]:f32 = S_2 or S
   for c in chunks(n):
     carry S_4[e,d]:f32 = S_3, then S_5
-    kc[i,d]:bf16 = load kn[c[i], hv // (HV // H), d]
     vc[i,e]:bf16 = load v[c[i], hv, vb[e]]
+    kc[i,d]:bf16 = load kn[c[i], hv // (HV // H), d]
     Ac[j,i]:bf16 = load A[c[j], hv, i]
     g[i]:f32 = load G[c, hv, i]
     s[i]:f32 = load beta[c, hv, i]
