@@ -100,6 +100,8 @@ def _is_part(value: Value, read: tile.TileRead, rules: Rules, homes: Homes) -> b
     is_block = {sub.index for sub in read.subs} == set(value.indices) and read.letters is None
     if ref is None or not is_block or not value.dtype.is_half or rules.division.vector is not None:
         return False
+    if rules.schedule.placed(value.name) is Place.SHARED:
+        return False
     is_row = any(rules.division.owns(index) for index in value.indices)
     return is_row and block_of(ref, read).col0 * value.dtype.n_bytes % _COPY_BYTES == 0
 

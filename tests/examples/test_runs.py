@@ -85,7 +85,10 @@ def project(folder: Path, *edits: tuple[str, str]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("edits", [(), (SPLIT, *ROWS_OF_TOKENS)], ids=["plain", "split"])
+IN_SHARED = ("rows: [i, d]", "rows: [i, d], place: {hi: shared}")
+
+
+@pytest.mark.parametrize("edits", [(), (SPLIT, *ROWS_OF_TOKENS), (IN_SHARED,)], ids=["plain", "split", "shared"])
 def test_the_kernel_has_the_bits_of_the_interpreter(tmp_path: Path, edits: tuple[tuple[str, str], ...]) -> None:
     kernels = load([project(tmp_path, *edits)], tmp_path)
     rows = verify_stages(kernels, "emulate", LENGTHS, (HEADS, HEADS), (0, 1), root=tmp_path, arch="sm_90a")
@@ -135,3 +138,9 @@ def expected(k: Tensor, h: Tensor, g: Tensor) -> dict[str, Tensor]:
         "wide": crossed[:, 16:48],
         "tail": g[32:],
     }
+
+
+def test_a_block_is_placed_where_the_schedule_says(tmp_path: Path) -> None:
+    project(tmp_path, IN_SHARED)
+    (source,) = (tmp_path / "generated" / "csrc" / "sm_90a" / "demo").glob("runs*.cu")
+    assert "constexpr int hi_offset" in source.read_text()
