@@ -62,9 +62,7 @@ def write_evidence(
 ) -> Path:
     """Writes ``out``/``topic``.<card>.json, with the fields of ``more`` last, and returns its path."""
     document = {
-        "card": card.name,
-        "driver": card.driver,
-        "clocks": dict(card.clocks),
+        **card.described(),
         "versions": dict(versions),
         "commit": commit,
         "command": command,

@@ -39,24 +39,18 @@ def microseconds(call: Callable[[], object], n_calls: int = 1) -> float:
     return 1e6 * (time.perf_counter() - start) / n_calls
 
 
-def median_us(call: Callable[[], object]) -> float:
-    return statistics.median(microseconds(call) for _ in range(N_TIMED))
-
-
-def median_in_a_row_us(call: Callable[[], object]) -> float:
-    """A call alone finds a host that has waited for the GPU; in a row the calls keep its caches and threads awake."""
-    return statistics.median(microseconds(call, IN_A_ROW) for _ in range(N_TIMED // IN_A_ROW))
-
-
 def medians_in_turn(
-    calls: Mapping[str, Callable[[], object]],
-    n_rounds: int = N_ROUNDS,
-    median: Callable[[Callable[[], object]], float] = median_us,
+    calls: Mapping[str, Callable[[], object]], n_rounds: int = N_ROUNDS, in_a_row: int = 1
 ) -> dict[str, Spread]:
-    """Of warm calls, in turn: what else the machine does, for longer than a median takes, then meets all of them."""
+    """Of warm calls, ``in_a_row`` at a time, in turn: what else the machine does, for longer than a median takes, then
+    meets all of them."""
+
+    def median_us(call: Callable[[], object]) -> float:
+        return statistics.median(microseconds(call, in_a_row) for _ in range(N_TIMED // in_a_row))
+
     for call in calls.values():
         call()
-    return {name: spread(medians) for name, medians in interleaved(calls, n_rounds, median).items()}
+    return {name: spread(medians) for name, medians in interleaved(calls, n_rounds, median_us).items()}
 
 
 def measured(medians: Spread) -> dict[str, float]:
@@ -103,7 +97,7 @@ def training_host_times(cases: Sequence[OpCase] = TRAINED, n_rounds: int = N_ROU
     made = {case.name: make_call(case).on(GPU) for case in cases}
     alone = f"torch alone, {cases[-1].name}"
     calls = {**{name: training(call) for name, call in made.items()}, alone: without_kernels(made[cases[-1].name])}
-    in_a_row = medians_in_turn(calls, n_rounds, median_in_a_row_us)
+    in_a_row = medians_in_turn(calls, n_rounds, IN_A_ROW)
     for name, medians in medians_in_turn(calls, n_rounds).items():
         bound = None if name == alone else TRAINING_MICROSECONDS
         yield Row(

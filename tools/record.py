@@ -37,7 +37,7 @@ def record(words: Sequence[str], out: Path, commit: str | None = None) -> int:
     """Run ``loomgen`` with ``words`` and ``--json``, write the document to ``out``; returns the exit code."""
     arguments = [*words, "--json"]
     head: dict[str, Any] = {
-        **_card(),
+        **(first_card().described() if torch.cuda.is_available() else {}),
         "commit": commit_of(ROOT) if commit is None else commit,
         "command": shlex.join(["loomgen", *arguments]),
         "versions": _versions(),
@@ -51,13 +51,6 @@ def record(words: Sequence[str], out: Path, commit: str | None = None) -> int:
         output = json.loads(done.stdout)
         write_document(out, {**head, "seconds": seconds, "exit_code": done.returncode, "output": output})
     return done.returncode
-
-
-def _card() -> dict[str, Any]:
-    if not torch.cuda.is_available():
-        return {}
-    card = first_card()
-    return {"card": card.name, "driver": card.driver, "clocks": dict(card.clocks)}
 
 
 def _versions() -> dict[str, str]:

@@ -92,9 +92,7 @@ def _comparison(ratios: Mapping[str, float]) -> Comparison:
 def document(run: Run) -> dict[str, Any]:
     """The run as JSON can hold it."""
     return {
-        "card": run.card.name,
-        "driver": run.card.driver,
-        "clocks": dict(run.card.clocks),
+        **run.card.described(),
         "versions": dict(run.versions),
         "commit": run.commit,
         "command": run.command,

@@ -27,8 +27,8 @@ _TUNED_PARTS = {"fla": 3, "attn_gym": 2}
 """Processes that share the configurations of a peer's kernels between them."""
 
 _SPLIT_CASES = {"flash_qla": 3, "flash_qla_nocp": 3}
-"""Processes that share the cases of a peer whose kernels depend on how many sequences there are: a kernel of FlashQLA
-takes up to half a minute, and a process compiles one after the other."""
+"""Processes that share the cases of a peer whose kernels depend on how many sequences there are: those of FlashQLA take
+long to compile, and a process compiles one after the other."""
 
 _MOST_TOKENS = 2**15
 """Longer rows of as many sequences side by side run the same kernels, and a training call of one needs gigabytes in

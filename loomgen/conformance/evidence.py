@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,10 @@ class Card:
         """``NVIDIA H200`` as ``h200``."""
         words = [word for word in self.name.lower().split() if word != "nvidia"]
         return "-".join(words)
+
+    def described(self) -> dict[str, Any]:
+        """What a document says of it."""
+        return {"card": self.name, "driver": self.driver, "clocks": dict(self.clocks)}
 
 
 def compared(case: Case, outcome: Outcome) -> Row:
@@ -123,9 +128,7 @@ def write_document(
 ) -> None:
     """Writes the document; rows keep their order."""
     document = {
-        "card": card.name,
-        "driver": card.driver,
-        "clocks": dict(card.clocks),
+        **card.described(),
         "versions": dict(used),
         "commit": commit,
         "command": command,

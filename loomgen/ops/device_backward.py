@@ -88,17 +88,16 @@ class DeviceBackward:
         batch = _batch(call, offsets)
         layout = backward_layout(self._kernels.registry, call, batch, on_device=on_device)
         tables = {} if on_device else {**batch.tables, "seq_chunks": batch.tables["seq_chunk_start"]}
-        inputs = backward_inputs(call)
+        inputs, device = backward_inputs(call), call.v.device
         shapes = result_shapes(call)
         results = new_results(shapes, META, has_slack=False)
         given = {**layout.sizes, **inputs, **seen_by_kernels(call, results)}
         parts = (layout.workspace, layout.saved)
         for part in parts:
             given |= part.allocate(META)
-        launches = prepare_plan(self._kernels, layout.kernels.in_order(), given, upload(tables, call.v.device))
+        launches = prepare_plan(self._kernels, layout.kernels.in_order(), given, upload(tables, device))
         numbers = {name: i for i, name in enumerate((*_INPUTS, *results))}
         originals = {"v": call.v, "do": call.do, "a": call.g, "b": call.beta}
-        device = call.v.device
         return BackwardPlan(
             launches=placed(launches, numbers, parts, inputs=inputs, originals=originals),
             results=tuple(allocation(shape, dtype, device) for shape, dtype in shapes.values()),

@@ -21,7 +21,7 @@ from loomgen.ir.plan import (
     Strip,
     StripTile,
 )
-from loomgen.ir.tile import Coord, Expr, Sub, TileRead
+from loomgen.ir.tile import Coord, Expr, TileRead
 from loomgen.ir.types import DType, Index, Value
 from loomgen.ir.walk import tile_reads
 from loomgen.passes.team import Division
@@ -162,7 +162,7 @@ class Homes:
         tile = self.division.register_tile(
             self.invented(value.name, f"{rows.name}{cols.name}"), value.dtype, rows, cols
         )
-        self.ops.append(LoadFragment(dst=tile, src=source, transposed=source.axes[0] != rows, text=text))
+        self.load(tile, source, text)
         self.registers[value.name, rows.name] = tile
         return tile
 
@@ -173,11 +173,8 @@ class Homes:
             raise InternalError("select", f"{value} is no fragment")
         return tile
 
-    def part(self, value: Value, rows: Index, of: TileRead, text: str) -> None:
-        """``value`` in registers, ``rows`` along the rows: a block of a tile in shared memory."""
-        dst = self.define_register(value, rows)
-        src = block_of(self.to_shared(of.value, text), of)
-        self.ops.append(LoadFragment(dst=dst, src=src, transposed=src.axes[0] != rows, text=text))
+    def load(self, tile: RegisterTile | StripTile, source: SharedRef, text: str) -> None:
+        self.ops.append(LoadFragment(dst=tile, src=source, transposed=source.axes[0] != tile.layout.rows, text=text))
 
     def to_shared(self, value: Value, text: str) -> SharedRef:
         """The value in shared memory, stored there from its registers if need be."""
@@ -218,7 +215,7 @@ class Homes:
         if len(value.indices) == 1:
             by_row = self.rows.get(value.name)
             is_held = by_row is not None and layout is not None and has_rows_of(by_row.layout, layout)
-            plain = is_held and all(read.subs == (Sub(index=layout.rows),) for read in reads if layout is not None)
+            plain = is_held and all(read.letters == (layout.rows,) for read in reads if layout is not None)
             return by_row if plain and by_row is not None else self.to_shared(value, text)
         at = None if layout is None else _straight(reads, layout)
         if at is None or (value.name in self.shared and not value.dtype.is_half):

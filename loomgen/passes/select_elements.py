@@ -75,8 +75,9 @@ def select_map(value: Value, expr: tile.Expr, stmt: tile.Map | tile.Load, rules:
         homes.ops.append(plan.MapRows(dst=dst_rows, value=value, expr=expr, homes=found, text=stmt.text))
         homes.rows[value.name] = dst_rows
         return
-    if isinstance(expr, tile.TileRead) and _is_part(value, expr, rules, homes):
-        homes.part(value, _row_letter(value, expr, stmt.span, rules, homes), expr, stmt.text)
+    if (block := _block(value, expr, rules, homes)) is not None:
+        rows = _row_letter(value, expr, stmt.span, rules, homes)
+        homes.load(homes.define_register(value, rows), block, stmt.text)
         return
     if _runs_in_shared(value, expr, stmt.span, rules, homes):
         found = homes.resolve(expr, None, stmt.text)
@@ -93,17 +94,18 @@ def select_map(value: Value, expr: tile.Expr, stmt: tile.Map | tile.Load, rules:
         homes.to_shared(value, stmt.text)  # now, so that its registers are free until then
 
 
-def _is_part(value: Value, read: tile.TileRead, rules: Rules, homes: Homes) -> bool:
-    """Whether ``value`` is a block of a 16-bit tile in shared memory that `ldmatrix` can bring: its rows begin at a
+def _block(value: Value, expr: tile.Expr, rules: Rules, homes: Homes) -> SharedRef | None:
+    """The block of a 16-bit tile in shared memory that ``value`` is, where `ldmatrix` can bring it: its rows begin at a
     multiple of 16 bytes."""
-    ref = homes.shared.get(read.value.name)
-    is_block = {sub.index for sub in read.subs} == set(value.indices) and read.letters is None
-    if ref is None or not is_block or not value.dtype.is_half or rules.division.vector is not None:
-        return False
-    if rules.schedule.placed(value.name) is Place.SHARED:
-        return False
-    is_row = any(rules.division.owns(index) for index in value.indices)
-    return is_row and block_of(ref, read).col0 * value.dtype.n_bytes % _COPY_BYTES == 0
+    if not isinstance(expr, tile.TileRead) or expr.letters is not None or not value.dtype.is_half:
+        return None
+    ref, is_fragment = homes.shared.get(expr.value.name), rules.division.vector is None
+    is_placed = rules.schedule.placed(value.name) is Place.SHARED
+    has_rows = any(rules.division.owns(index) for index in value.indices)
+    if ref is None or {sub.index for sub in expr.subs} != set(value.indices) or not (is_fragment and has_rows):
+        return None
+    block = block_of(ref, expr)
+    return None if is_placed or block.col0 * value.dtype.n_bytes % _COPY_BYTES else block
 
 
 def _row_layout(value: Value, expr: tile.Expr, homes: Homes) -> plan.RegisterLayout | None:

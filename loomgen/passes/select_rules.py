@@ -35,9 +35,7 @@ def reject(span: Span, code: Code, message: str, hint: str | None = None) -> Spe
 def is_aligned(read: TileRead, value: Value, homes: Homes) -> bool:
     """The tile lies in shared memory with its rows and columns along the value's."""
     ref = homes.shared.get(read.value.name)
-    if ref is None:
-        return False
-    if read.letters is None:
+    if ref is None or read.letters is None:
         return False
     by_axis = dict(zip(read.value.indices, read.letters, strict=True))
     return [by_axis[axis] for axis in ref.axes] == list(value.indices)

@@ -55,6 +55,11 @@ def test_training_times_are_the_document_s() -> None:
         ratios = f"{row['ratios']['fla']:.3f} | {memory['loomgen'] / memory['fla']:.3f}"
         assert f"| {times['loomgen']:.3f} ms | {times['fla']:.3f} ms | {ratios} |" in page
     assert f"average {found['summary']['fla']['geometric_mean']:.3f} of its GPU kernel time" in page
+    largest = {
+        name: max(max(row["rel_l2"][name].values()) for row in found["rows"] if row["suite"] == "perf")
+        for name in ("loomgen", "fla")
+    }
+    assert f"of a gradient is {largest['loomgen']:.2e}, FLA's {largest['fla']:.2e}" in page
     missed = {name for name, holds in found["checks"].items() if not holds}
     assert missed == {"accurate_as_fla", "host_time"}  # as the page says
     hard = next(row["rel_l2"] for row in found["rows"] if "correlated keys" in row["row"])
@@ -70,6 +75,8 @@ def test_times_beside_flash_qla_are_the_document_s() -> None:
         calls = " | ".join(f"{row['call_ms'][name]:.3f} ms" for name in ("loomgen", "flash_qla"))
         memory = row["peak_bytes"]["loomgen"] / row["peak_bytes"]["flash_qla"]
         assert f"| {times} | {row['ratios']['flash_qla']:.3f} | {calls} | {memory:.3f} |" in page
+    slowest = found["rows"][0]["kernels"]["loomgen"][0]
+    assert slowest["name"].startswith("chunk_grads") and f"takes {slowest['us'] / 1e3:.3f} ms of the first row" in page
 
 
 def test_what_the_sanitizers_found_is_the_document_s() -> None:

@@ -1,21 +1,25 @@
-"""The committed kernels of ``specs/examples``: emulated, interpreted, and their results compared bit by bit."""
+"""The committed kernels of ``specs/examples``: emulated, interpreted, and their results compared bit by bit; and specs
+of tests, rendered."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from loomgen.cli.project import Project, default_root
+from loomgen.cli.project import Project, compiler, default_root, headers
 from loomgen.emulator import EmulatorOptions
 from loomgen.emulator.stage import EmulatedStage, emulated_stage
 from loomgen.interp import interpret
 from loomgen.passes.pipeline import LoweredKernel, lower
 from loomgen.registry import load
-from loomgen.target import target_named
+from loomgen.render import render_tree
+from loomgen.spec import load as load_specs
+from loomgen.target import SM_90A, target_named
 from loomgen.verify import same_bits
 from loomgen.verify.backends import target_of
 
@@ -67,6 +71,23 @@ def _interpret(name: str, given: Inputs, fresh: Fresh) -> dict[str, Tensor]:
 
 def _differing(some: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> list[str]:
     return [name for name, tensor in some.items() if not same_bits(tensor, others[name])]
+
+
+def project(folder: Path, spec: str, *edits: tuple[str, str]) -> Path:
+    """A stage's spec, with the edits, and its rendered kernel in a folder of their own."""
+    text = spec
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    (ROOT / "build").mkdir(exist_ok=True)
+    (folder / "build").symlink_to(ROOT / "build")  # the emulator is built once
+    path = folder / "specs" / "stage.yaml"
+    path.parent.mkdir()
+    path.write_text(text, encoding="utf-8")
+    for name, content in render_tree(load_specs([path], folder), [SM_90A], compiler(), headers()).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return path
 
 
 def unwritten(*shape: int, dtype: torch.dtype) -> Tensor:

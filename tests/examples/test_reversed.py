@@ -8,16 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from loomgen.cli.project import compiler, headers
 from loomgen.interp import interpret
 from loomgen.mutation import Kind, mutate
 from loomgen.registry import load as load_registry
-from loomgen.render import render_tree
 from loomgen.runtime.tables import window_tables
 from loomgen.spec import load
-from loomgen.target import SM_90A
 from loomgen.verify import verify_stages
-from tests.examples.running import ROOT, sequences
+from tests.examples.running import project, sequences
 
 SPEC = """\
 stage: reverse_scan
@@ -77,23 +74,6 @@ LENGTHS = (0, 1, 64, 65, 200)
 HEADS = 2
 
 
-def project(folder: Path, *edits: tuple[str, str]) -> Path:
-    """The stage's spec, with the edits, and its rendered kernel in a folder of their own."""
-    text = SPEC
-    for old, new in edits:
-        assert old in text
-        text = text.replace(old, new)
-    (ROOT / "build").mkdir(exist_ok=True)
-    (folder / "build").symlink_to(ROOT / "build")  # the emulator is built once
-    path = folder / "specs" / "stage.yaml"
-    path.parent.mkdir()
-    path.write_text(text, encoding="utf-8")
-    for name, content in render_tree(load([path], folder), [SM_90A], compiler(), headers()).items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    return path
-
-
 CASES = {
     "plain": (),
     "split": (SPLIT,),
@@ -106,7 +86,7 @@ CASES = {
 
 @pytest.mark.parametrize("edits", CASES.values(), ids=CASES)
 def test_the_kernel_has_the_bits_of_the_interpreter(tmp_path: Path, edits: tuple[tuple[str, str], ...]) -> None:
-    kernels = load([project(tmp_path, *edits)], tmp_path)
+    kernels = load([project(tmp_path, SPEC, *edits)], tmp_path)
     for lengths in (LENGTHS, (321,)):
         rows = verify_stages(kernels, "emulate", lengths, (HEADS, HEADS), (0, 1), root=tmp_path, arch="sm_90a")
         assert {row.tensor for row in rows} >= {"dh", "dx", "end", "dh0"}
@@ -172,7 +152,7 @@ def test_each_chunk_sees_the_later_ones(tmp_path: Path) -> None:
 
 
 def test_every_line_that_orders_chunks_is_needed(tmp_path: Path) -> None:
-    project(tmp_path, TWO_SLOTS)
+    project(tmp_path, SPEC, TWO_SLOTS)
     rows = mutate(load_registry("sm_90a", tmp_path).kernels, tmp_path, kinds=[Kind.DELETED, Kind.RING, Kind.ORDER])
     assert [(row.kind, row.line, row.text) for row in rows if row.killed_by is None] == []
     assert {row.text for row in rows if row.kind == "order"} == {

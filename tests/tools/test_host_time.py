@@ -29,7 +29,7 @@ def test_a_training_call_gives_the_gradients_of_all_inputs() -> None:
 def test_the_least_median_is_bounded(monkeypatch: pytest.MonkeyPatch, least: float, ok: bool) -> None:
     monkeypatch.setattr(host_time, "GPU", torch.device("cpu"))
     monkeypatch.setattr(
-        host_time, "medians_in_turn", lambda calls, n, _=None: dict.fromkeys(calls, Spread(170.0, least, 300.0))
+        host_time, "medians_in_turn", lambda calls, n, in_a_row=1: dict.fromkeys(calls, Spread(170.0, least, 300.0))
     )
     row, alone = training_host_times([SMALL], n_rounds=1)
     assert row.measured == {"median_us": least, "middle_us": 170.0, "largest_us": 300.0, "in_a_row_us": least}
