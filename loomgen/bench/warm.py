@@ -9,8 +9,10 @@ import argparse
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -26,9 +28,12 @@ from loomgen.bench.workloads import Case, Layout, Pass, Suite, select
 _TUNED_PARTS = {"fla": 3, "attn_gym": 2}
 """Processes that share the configurations of a peer's kernels between them."""
 
-_SPLIT_CASES = {"flash_qla": 3, "flash_qla_nocp": 3}
-"""Processes that share the cases of a peer whose kernels depend on how many sequences there are: those of FlashQLA take
-long to compile, and a process compiles one after the other."""
+_ONE_BY_ONE = ("flash_qla", "flash_qla_nocp")
+"""Peers whose kernels depend on how many sequences there are: each case has a process of its own, for those of FlashQLA
+take long to compile, and a process compiles one after the other."""
+
+_WATCH_SECONDS = 0.2
+"""How long a process may run on once it is to stop."""
 
 _MOST_TOKENS = 2**15
 """Longer rows of as many sequences side by side run the same kernels, and a training call of one needs gigabytes in
@@ -68,7 +73,7 @@ def jobs(peers: Sequence[str], cases: Sequence[Case], what: Pass = Pass.FWD) -> 
         if not peer_named(peer).ours
         for parts in (_TUNED_PARTS.get(peer, 1),)
         for group in groups.values()
-        for shared in _split(_short(group), _SPLIT_CASES.get(peer, 1))
+        for shared in _shares(peer, _short(group))
         for part in range(parts)
     ]
 
@@ -81,9 +86,8 @@ def _short(cases: Sequence[Case]) -> tuple[Case, ...]:
     return tuple(case for case in cases if case.workload.n_tokens <= max(_MOST_TOKENS, shortest[_batch(case)]))
 
 
-def _split(cases: tuple[Case, ...], n_shares: int) -> list[tuple[Case, ...]]:
-    """Up to ``n_shares``, none of them empty."""
-    return [cases[n::n_shares] for n in range(min(n_shares, len(cases)))]
+def _shares(peer: str, cases: tuple[Case, ...]) -> list[tuple[Case, ...]]:
+    return [(case,) for case in cases] if peer in _ONE_BY_ONE else [cases]
 
 
 def _batch(case: Case) -> int:
@@ -92,34 +96,38 @@ def _batch(case: Case) -> int:
 
 
 class Compilations:
-    """Processes that run ``wanted``, from construction on; none of them outlives the ``with`` that it is used in."""
+    """Processes that run ``wanted``, from construction on, in this order and as many at a time as there are processors;
+    none of them outlives the ``with`` that it is used in."""
 
-    def __init__(self, wanted: Sequence[Job]) -> None:
+    def __init__(self, wanted: Sequence[Job], at_once: int | None = None) -> None:
         """What FLA chooses among configurations is timed here under load: it is not kept."""
-        environ = {**os.environ, "FLA_CACHE_RESULTS": "0"}
-        self._running = [(job, subprocess.Popen(job.command(), env=environ)) for job in wanted]
+        self._environ = {**os.environ, "FLA_CACHE_RESULTS": "0"}
+        self._stopped = threading.Event()
+        self._pool = ThreadPoolExecutor(at_once or os.cpu_count())
+        self._jobs = [(job, self._pool.submit(self._run, job)) for job in wanted]
 
     def __enter__(self) -> Compilations:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for _job, process in self._running:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+        self._stopped.set()
+        self._pool.shutdown(cancel_futures=True)
 
     def unfinished(self, deadline: float) -> list[str]:
         """Waits until ``deadline`` of the monotonic clock; which have failed or are not done by then."""
-        codes = [(job, _exit_code(process, deadline)) for job, process in self._running]
+        done, _ = wait([code for _, code in self._jobs], max(0.0, deadline - time.monotonic()))
+        codes = [(job, code.result() if code in done and not code.cancelled() else None) for job, code in self._jobs]
         return [f"{'not done' if code is None else f'exit code {code}'}: {job}" for job, code in codes if code != 0]
 
-
-def _exit_code(process: subprocess.Popen[bytes], deadline: float) -> int | None:
-    """None where it still runs at ``deadline``."""
-    try:
-        return process.wait(max(0.1, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        return None
+    def _run(self, job: Job) -> int:
+        process = subprocess.Popen(job.command(), env=self._environ)
+        while not self._stopped.is_set():
+            try:
+                return process.wait(_WATCH_SECONDS)
+            except subprocess.TimeoutExpired:
+                continue
+        process.kill()
+        return process.wait()
 
 
 def compile_kernels(job: Job) -> None:
