@@ -51,8 +51,8 @@ _N_HOST_CALLS_OF_TRAINING = 40
 _N_HOST_ROUNDS = 5
 DEFAULT_MINUTES = 8.5
 _WARM_SHARE = 0.5
-"""Of the time there is, what the peers' compilations and the sanitizer may take. What is not compiled by then, many
-processes at a time, is compiled row by row."""
+"""Of the time there is, what the peers' compilations and the sanitizer may take. What many processes
+have not compiled by then is compiled at each row's first call."""
 
 _FORWARD_SHARE = 0.4
 """Of the time that is left, what the forward's rows may take where training calls are to follow."""

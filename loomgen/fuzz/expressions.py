@@ -184,9 +184,9 @@ def whole_reads_of(tile: Tile, letters: tuple[Letter, ...]) -> list[str]:
 
 
 def _runs(axis: Letter, letter: Letter) -> list[str]:
-    """The first and the last run of a letter with fewer values than the axis."""
+    """The first and the last run of a letter of another symbol, or with fewer values than the axis."""
     rest = axis.extent - letter.extent
-    return [f"{letter.name}+{first}" for first in (0, rest)] if rest > 0 else []
+    return [f"{letter.name}+{first}" for first in sorted({0, rest})] if rest >= (letter.symbol == axis.symbol) else []
 
 
 def _elements(axis: Letter, tile: Tile) -> list[str]:

@@ -120,12 +120,12 @@ class TileRead:
 
     @property
     def letters(self) -> tuple[Index, ...] | None:
-        """Its letters where they differ and each runs over its whole axis: the tile, perhaps renamed or transposed;
-        else None."""
+        """Its letters where they differ and each runs over its whole axis, and is divided as the axis is: the tile,
+        perhaps renamed or transposed; else None."""
         found = [
             sub.index
             for sub, axis in zip(self.subs, self.value.indices, strict=True)
-            if sub.index is not None and sub.offset == 0 and sub.index.extent == axis.extent
+            if sub.index is not None and sub.offset == 0 and sub.index.symbol == axis.symbol
         ]
         return tuple(found) if len(set(found)) == len(self.subs) else None
 

@@ -51,14 +51,14 @@ class BackwardPlan:
         return self.launches.captured
 
     def run(self, call: BackwardCall) -> Gradients:
-        """Launches on the current stream. Allocates the gradients, the workspace and ``copied`` inputs."""
+        """Launches on the current stream. Allocates the gradients, the workspace and copies of inputs."""
         results = [new() for new in self.results]
         if self.has_slack:
             for x in results:
                 x.zero_()
         self.launches.run([
             call.v, call.do, call.initial_state, call.dht, call.g, call.beta, call.A_log, call.dt_bias,
-            *results, self.workspace(), call.saved,
+            *results, self.workspace(), _as_left(call.saved),
         ])  # fmt: skip
         return gradients_of(results, self.places)
 
@@ -73,7 +73,8 @@ class DeviceBackward:
     def run(self, call: BackwardCall, forward: Hashable = None) -> Gradients:
         """The gradients. The forward has checked all arguments; lengths are known as it knew them.
 
-        ``forward`` is the forward's plan where it is known: it stands for all that the forward was called with.
+        ``forward`` is the forward's plan where it is known: it stands for all that the forward was called with, and
+        lives on in the key of a plan that was found by it.
         """
         lengths: Lengths = ()
         if forward is None:
@@ -105,6 +106,12 @@ class DeviceBackward:
             workspace=allocation((layout.workspace.n_bytes,), torch.uint8, device),
             has_slack=batch.n_used < layout.sizes["T"] or on_device,
         )
+
+
+def _as_left(saved: Tensor) -> Tensor:
+    """What the forward has saved, as it lay: hooks may have brought it back to where no vector starts."""
+    is_as_left = vector_offset(saved) == 0 and saved.is_contiguous()
+    return saved if is_as_left else saved.clone(memory_format=torch.contiguous_format)
 
 
 def _batch(call: BackwardCall, offsets: Tensor | None) -> Batch:

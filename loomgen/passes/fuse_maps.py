@@ -3,8 +3,9 @@
 Before: one Map a statement of the spec, operands of products named apart. After: no Map of rank 2 is read by exactly
 one Map (of the same block) and by nothing else, so what the spec names for the reader (a mask, a scaled copy) costs
 neither registers nor shared memory. Rounding is part of the expression (Cast) and moves with it, so no bit changes.
-Vectors stay: they are computed once, not once an element. What reads tensors stays, too, and what combines several
-tiles and is not read by the very next statements: put off, all of them would have to be kept instead of it.
+Vectors stay: they are computed once, not once an element. What reads tensors stays, too, as does a run of a 16-bit
+tile, and what combines several tiles and is not read by the very next statements: put off, all of them would have to be
+kept instead of it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def _fuse_block(block: tuple[Stmt, ...], counts: dict[str, int]) -> tuple[Stmt, 
         if isinstance(stmt, Map):
             stmt = replace(stmt, expr=_once_per_condition(_inline(stmt.expr, pending)))
             is_single = counts.get(stmt.value.name) == 1 and stmt.value.name in readers
-            if len(stmt.value.indices) == 2 and is_single and not _reads_tensors(stmt.expr):
+            if len(stmt.value.indices) == 2 and is_single and not _reads_tensors(stmt.expr) and not _is_run(stmt.expr):
                 pending[stmt.value.name] = stmt
                 continue
         fused.append(stmt)
@@ -49,6 +50,11 @@ def _combining(pending: dict[str, Map]) -> list[str]:
 def _reads_tensors(expr: Expr) -> bool:
     """Loads stay statements of their own, so that they stand together before their use."""
     return any(isinstance(node, tile.TensorRead) for node in walk.nodes(expr))
+
+
+def _is_run(expr: Expr) -> bool:
+    """A block of a 16-bit tile, which selection may bring whole."""
+    return isinstance(expr, TileRead) and expr.letters is None and expr.dtype.is_half
 
 
 def _map_readers(block: tuple[Stmt, ...]) -> frozenset[str]:

@@ -79,7 +79,7 @@ def select_map(value: Value, expr: tile.Expr, stmt: tile.Map | tile.Load, rules:
         rows = _row_letter(value, expr, stmt.span, rules, homes)
         homes.load(homes.define_register(value, rows), block, stmt.text)
         return
-    if _runs_in_shared(value, expr, stmt.span, rules, homes):
+    if _is_computed_in_shared(value, expr, stmt.span, rules, homes):
         found = homes.resolve(expr, None, stmt.text)
         first = value.indices[0] if len(value.indices) == 2 else None
         dst = homes.define_shared(value, first, value.indices[-1])
@@ -102,7 +102,8 @@ def _block(value: Value, expr: tile.Expr, rules: Rules, homes: Homes) -> SharedR
     ref, is_fragment = homes.shared.get(expr.value.name), rules.division.vector is None
     is_placed = rules.schedule.placed(value.name) is Place.SHARED
     has_rows = any(rules.division.owns(index) for index in value.indices)
-    if ref is None or {sub.index for sub in expr.subs} != set(value.indices) or not (is_fragment and has_rows):
+    is_block = len(expr.subs) == 2 and {sub.index for sub in expr.subs} == set(value.indices)
+    if ref is None or not (is_block and is_fragment and has_rows):
         return None
     block = block_of(ref, expr)
     return None if is_placed or block.col0 * value.dtype.n_bytes % _COPY_BYTES else block
@@ -112,9 +113,7 @@ def _row_layout(value: Value, expr: tile.Expr, homes: Homes) -> plan.RegisterLay
     """The layout of the one-number-a-row values that a floating vector is computed from, if any; the first one's where
     all are held alike."""
     letter = value.indices[0]
-    reads = [
-        homes.rows.get(read.value.name) for read in walk.tile_reads(expr) if read.subs and read.subs[0].index == letter
-    ]
+    reads = [homes.rows.get(read.value.name) for read in walk.tile_reads(expr) if read.letters == (letter,)]
     layouts = [by_row.layout for by_row in reads if by_row is not None]
     is_held = bool(layouts) and all(has_rows_of(layout, layouts[0]) for layout in layouts)
     return replace(layouts[0], rows=letter) if is_held and value.dtype.is_float else None
@@ -133,7 +132,7 @@ def _row_letter(value: Value, expr: tile.Expr, span: Span, rules: Rules, homes: 
     return owned[0]
 
 
-def _runs_in_shared(value: Value, expr: tile.Expr, span: Span, rules: Rules, homes: Homes) -> bool:
+def _is_computed_in_shared(value: Value, expr: tile.Expr, span: Span, rules: Rules, homes: Homes) -> bool:
     if len(value.indices) == 1:
         return True
     place = rules.schedule.placed(value.name)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TypeGuard
 
 from loomgen.ir.tile import (
     ArgRead,
@@ -157,19 +158,34 @@ def _tile_subscript(ctx: Context, node: ast.expr, axis: Index) -> Sub:
     if (run := _run(ctx, node)) is not None:
         check_run(*run, axis, span)
         return Sub(index=run[0], offset=run[1])
-    hint = "tiles take index letters, runs and static elements; only tensors take run-time coordinates"
+    hint = "tiles take letters, runs such as i+C and static elements; only tensors take run-time coordinates"
     raise Reject(Code.RUN_TIME_SUBSCRIPT, span, "a tile has static subscripts", hint)
 
 
 def _run(ctx: Context, node: ast.expr) -> tuple[Index, int] | None:
     """The letter and the first element of ``b + C``: as many elements as the letter has, whatever its symbol."""
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+    terms = list(_terms(node, 1))
+    letters = [term for sign, term in terms if sign > 0 and _is_letter(term, ctx)]
+    firsts = [(sign, fold(term, ctx.declarations.statics)) for sign, term in terms if not _is_letter(term, ctx)]
+    numbers = [sign * first for sign, first in firsts if isinstance(first, int)]
+    if len(letters) != 1 or len(numbers) != len(terms) - 1:
         return None
-    first = fold(node.right, ctx.declarations.statics)
-    letter = node.left
-    if not isinstance(first, int) or not isinstance(letter, ast.Name) or letter.id not in ctx.declarations.indices:
-        return None
-    return bound_index(ctx, letter), first
+    return bound_index(ctx, letters[0]), sum(numbers)
+
+
+def _is_letter(node: ast.expr, ctx: Context) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and node.id in ctx.declarations.indices
+
+
+def _terms(node: ast.expr, sign: int) -> Iterator[tuple[int, ast.expr]]:
+    """What ``node`` adds and, with -1, subtracts."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            yield from (*_terms(left, sign), *_terms(right, sign))
+        case ast.BinOp(left=left, op=ast.Sub(), right=right):
+            yield from (*_terms(left, sign), *_terms(right, -sign))
+        case _:
+            yield sign, node
 
 
 # --------------------------------------------------------------------------- tensors and windows

@@ -29,6 +29,7 @@ tensors:
   cols: {access: out, dtype: bf16, shape: [T, H, P]}
   odd: {access: out, dtype: bf16, shape: [T, H, P]}
   wide: {access: out, dtype: f32, shape: [T, H, P]}
+  once: {access: out, dtype: f32, shape: [T, H, K]}
   tail: {access: out, dtype: f32, shape: [NC, H, P]}
 index: {i: C, j: C, d: K, f: K, e: V, p: P}
 grid: {c: chunks, hv: H}
@@ -37,7 +38,7 @@ program: |
   lo[i,d] = S[i+0,d];  hi[i,d] = S[i+C,d]
   near[i] = sum[d](f32(lo[i,d])*f32(hi[i,d]))
   alike[c[i],hv] = near[i]
-  far[i] = sum[d](f32(S[i+C,d])*f32(kc[i,d]) - f32(S[i+8,d]))
+  far[i] = sum[d](f32(S[C+i,d])*f32(kc[i,d]) - f32(S[i+8,d]))
   inline[c[i],hv] = far[i]
   up[d,j] = S[j+C,d]
   M[i,d] = kc[i,f] @ bf16(up[f,j] @ kc[j,d])
@@ -49,7 +50,10 @@ program: |
   odd[c[i],hv,p] = shifted[i,p]
   part[i,p] = M[i,p+16]
   wide[c[i],hv,p] = part[i,p]
-  gt[p] = g[p+(C-P)]
+  mid[i,d] = S[i+32,d]
+  scaled[i,d] = f32(mid[i,d])*g[i]
+  once[c[i],hv,d] = scaled[i,d]
+  gt[p] = g[p+C-P]
   tail[c,hv,p] = gt[p]
 schedule: {rows: [i, d]}
 """
@@ -72,7 +76,7 @@ IN_SHARED = ("rows: [i, d]", "rows: [i, d], place: {hi: shared}")
 def test_the_kernel_has_the_bits_of_the_interpreter(tmp_path: Path, edits: tuple[tuple[str, str], ...]) -> None:
     kernels = load([project(tmp_path, SPEC, *edits)], tmp_path)
     rows = verify_stages(kernels, "emulate", LENGTHS, (HEADS, HEADS), (0, 1), root=tmp_path, arch="sm_90a")
-    assert {row.tensor for row in rows} >= {"alike", "inline", "crossed", "rows", "cols", "odd", "wide", "tail"}
+    assert {row.tensor for row in rows} >= {"alike", "inline", "crossed", "rows", "cols", "odd", "wide", "once", "tail"}
     assert [(row.tensor, row.seed) for row in rows if not (row.bits and row.ok)] == []
 
 
@@ -81,6 +85,7 @@ def test_a_block_of_a_shared_tile_comes_by_ldmatrix(tmp_path: Path) -> None:
     (source,) = (tmp_path / "generated" / "csrc" / "sm_90a" / "demo").glob("runs*.cu")
     text = source.read_text()
     assert "ldmatrix_x4(lo[step], S.at(16 * slab + lane_row, 16 * step + lane_col));" in text
+    assert "ldmatrix_x4(mid[step], S.at(32 + 16 * slab + lane_row, 16 * step + lane_col));" in text
     assert "ldmatrix_x4(hi[step], S.at(64 + 16 * slab + lane_row, 16 * step + lane_col));" in text
     assert "ldmatrix_x4_trans(up[step], S.at(64 + 16 * step + pair_row, 16 * slab + pair_col));" in text
     assert "ldmatrix_x4(right[step], kc.at(16 * slab + lane_row, 32 + 16 * step + lane_col));" in text
@@ -99,7 +104,7 @@ def test_a_run_is_what_it_says(tmp_path: Path) -> None:
         name: torch.zeros(*shape, dtype=torch.float64)
         for name, shape in {
             "alike": (64, 1), "inline": (64, 1), "crossed": (64, 1, 64), "rows": (64, 1, 64), "cols": (64, 1, 32),
-            "odd": (64, 1, 32), "wide": (64, 1, 32), "tail": (1, 1, 32),
+            "odd": (64, 1, 32), "wide": (64, 1, 32), "once": (64, 1, 64), "tail": (1, 1, 32),
         }.items()
     }  # fmt: skip
     interpret(kernel.program, {"k": k, "h": h, "G": g, **results, **tables}, mode="float64")
@@ -118,6 +123,7 @@ def expected(k: Tensor, h: Tensor, g: Tensor) -> dict[str, Tensor]:
         "cols": k[:, 32:],
         "odd": k[:, 3:35],
         "wide": crossed[:, 16:48],
+        "once": h[32:96] * g[:, None],
         "tail": g[32:],
     }
 

@@ -198,6 +198,24 @@ def test_what_autograd_saved_may_come_back_elsewhere(name: str, moved: Callable[
     assert on.n_plans == 2
 
 
+@pytest.mark.parametrize("moved", [misaligned, with_gaps])
+def test_what_the_forward_left_may_come_back_elsewhere(moved: Callable[[Tensor], Tensor]) -> None:
+    call, of = arguments(RAW), cotangents(RAW)
+    on = gpu_for(call)
+    expected = derived(on.runner, call, of)
+    came: list[Tensor] = []
+
+    def brought(x: Tensor) -> Tensor:
+        if x.dtype is not torch.uint8:
+            return x
+        came.append(moved(x))
+        return came[-1]
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x, brought):
+        assert equal(derived(on.runner, call, of), expected)
+    assert len(came) == 1 and on.n_plans == 1
+
+
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_result_that_is_not_used_has_no_gradient(which: int) -> None:
     call = arguments()

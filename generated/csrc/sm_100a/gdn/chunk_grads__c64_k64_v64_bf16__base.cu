@@ -744,39 +744,17 @@ chunk_grads__c64_k64_v64_bf16__base(
         }
 
         /// Sb[b,d] = S[b+0,d]
-        // S_ed[e,d] = S[e,d]
-        uint32_t S_ed[2][4];
-        LOOM_UNROLL
-        for (int step = 0; step < 2; ++step) {
-            ldmatrix_x4(S_ed[step], S.at(16 * slab + lane_row, K / 2 * part + 16 * step + lane_col));
-        }
-        // Sb[b,d] = S_ed[b,d]
         uint32_t Sb[2][4];
         LOOM_UNROLL
-        for (int tile = 0; tile < 4; ++tile) {
-            LOOM_UNROLL
-            for (int half = 0; half < 2; ++half) {
-                Sb[tile / 2][2 * (tile % 2) + half] = pack_bf16(
-                    lo_bf16(S_ed[tile / 2][2 * (tile % 2) + half]), hi_bf16(S_ed[tile / 2][2 * (tile % 2) + half]));
-            }
+        for (int step = 0; step < 2; ++step) {
+            ldmatrix_x4(Sb[step], S.at(16 * slab + lane_row, K / 2 * part + 16 * step + lane_col));
         }
 
         /// dSb[b,d] = dS[b+0,d]
-        // dS_ed[e,d] = dS[e,d]
-        uint32_t dS_ed[2][4];
-        LOOM_UNROLL
-        for (int step = 0; step < 2; ++step) {
-            ldmatrix_x4(dS_ed[step], dS.at(16 * slab + lane_row, K / 2 * part + 16 * step + lane_col));
-        }
-        // dSb[b,d] = dS_ed[b,d]
         uint32_t dSb[2][4];
         LOOM_UNROLL
-        for (int tile = 0; tile < 4; ++tile) {
-            LOOM_UNROLL
-            for (int half = 0; half < 2; ++half) {
-                dSb[tile / 2][2 * (tile % 2) + half] = pack_bf16(
-                    lo_bf16(dS_ed[tile / 2][2 * (tile % 2) + half]), hi_bf16(dS_ed[tile / 2][2 * (tile % 2) + half]));
-            }
+        for (int step = 0; step < 2; ++step) {
+            ldmatrix_x4(dSb[step], dS.at(16 * slab + lane_row, K / 2 * part + 16 * step + lane_col));
         }
 
         /// alike[b] = sum[d](f32(Sb[b,d])*f32(dSb[b,d]))
