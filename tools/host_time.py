@@ -30,8 +30,14 @@ TRAINED = (
 _LEAVES = ("q", "k", "v", "g", "beta", "initial_state")
 
 
-def microseconds(call: Callable[[], object], n_calls: int = 1) -> float:
-    """Of each of ``n_calls`` that follow one another, until the last returns, with nothing queued before them."""
+Step = Callable[[], object]
+
+
+def microseconds(call: Step, n_calls: int = 1, after: Step | None = None) -> float:
+    """Of each of ``n_calls`` that follow one another, until the last returns, with nothing queued before them: all that
+    ``after`` has queued is done."""
+    if after is not None:
+        after()
     torch.cuda.synchronize()
     start = time.perf_counter()
     for _ in range(n_calls):
@@ -40,13 +46,13 @@ def microseconds(call: Callable[[], object], n_calls: int = 1) -> float:
 
 
 def medians_in_turn(
-    calls: Mapping[str, Callable[[], object]], n_rounds: int = N_ROUNDS, in_a_row: int = 1
+    calls: Mapping[str, Step], n_rounds: int = N_ROUNDS, in_a_row: int = 1, after: Step | None = None
 ) -> dict[str, Spread]:
     """Of warm calls, ``in_a_row`` at a time, in turn: what else the machine does, for longer than a median takes, then
     meets all of them."""
 
-    def median_us(call: Callable[[], object]) -> float:
-        return statistics.median(microseconds(call, in_a_row) for _ in range(N_TIMED // in_a_row))
+    def median_us(call: Step) -> float:
+        return statistics.median(microseconds(call, in_a_row, after) for _ in range(N_TIMED // in_a_row))
 
     for call in calls.values():
         call()
@@ -58,7 +64,7 @@ def measured(medians: Spread) -> dict[str, float]:
     return {"median_us": medians.low, "middle_us": medians.median, "largest_us": medians.high}
 
 
-def training(call: Call) -> Callable[[], object]:
+def training(call: Call) -> Step:
     """A forward with its backward: the gradients of all inputs from that of ``o``."""
     leaves = {name: x.detach().requires_grad_() for name in _LEAVES if (x := call.tensors[name]) is not None}
     inputs = list(leaves.values())
@@ -84,26 +90,45 @@ class _NoKernels(torch.autograd.Function):
         return tuple(torch.empty_like(x) for x in ctx.saved_tensors)
 
 
-def without_kernels(call: Call) -> Callable[[], object]:
+def without_kernels(call: Call) -> Step:
     """A training call of the same tensors that launches nothing."""
     leaves = [x.detach().requires_grad_() for name in _LEAVES if (x := call.tensors[name]) is not None]
     do = torch.ones_like(leaves[2])
     return lambda: torch.autograd.grad(_NoKernels.apply(*leaves), leaves, do)  # type: ignore[no-untyped-call]
 
 
+def in_calling_thread(call: Step) -> Step:
+    """The same with its backward in the thread that asks for it, not in the one that torch keeps for the GPU."""
+
+    def run() -> object:
+        with torch.autograd.set_multithreading_enabled(False):
+            return call()
+
+    return run
+
+
 def training_host_times(cases: Sequence[OpCase] = TRAINED, n_rounds: int = N_ROUNDS) -> Iterator[Row]:
-    """Of training calls, each alone and some in a row; the least median of those alone is what is bounded. And of one
-    that launches nothing, which is what any operator of torch pays."""
+    """Of training calls, each alone, some in a row, and each in one thread; the least median of those alone is what is
+    bounded. And of the last one without kernels, which is what any operator of torch pays."""
     made = {case.name: make_call(case).on(GPU) for case in cases}
-    alone = f"torch alone, {cases[-1].name}"
-    calls = {**{name: training(call) for name, call in made.items()}, alone: without_kernels(made[cases[-1].name])}
+    *_, last = made
+    nothing = f"torch alone, {last}"
+    calls = {**{name: training(call) for name, call in made.items()}, nothing: without_kernels(made[last])}
     in_a_row = medians_in_turn(calls, n_rounds, IN_A_ROW)
+    in_one_thread = medians_in_turn({name: in_calling_thread(call) for name, call in calls.items()}, n_rounds)
     for name, medians in medians_in_turn(calls, n_rounds).items():
-        bound = None if name == alone else TRAINING_MICROSECONDS
-        yield Row(
-            check="training host time",
-            case=name,
-            measured={**measured(medians), "in_a_row_us": in_a_row[name].low},
-            bound=bound,
-            ok=bound is None or medians.low <= bound,
-        )
+        more = {"in_a_row_us": in_a_row[name].low, "calling_thread_us": in_one_thread[name].low}
+        yield _row(name, measured(medians) | more, bound=None if name == nothing else TRAINING_MICROSECONDS)
+    yield after_kernels(calls[nothing], calls[last], last, n_rounds)
+
+
+def after_kernels(nothing: Step, call: Step, name: str, n_rounds: int) -> Row:
+    """Of ``nothing`` once the kernels of ``call`` are done, as a training call finds the host that follows another: the
+    thread that torch keeps for the GPU has fallen asleep meanwhile."""
+    (medians,) = medians_in_turn({name: nothing}, n_rounds, after=call).values()
+    return _row(f"torch alone after {name}", measured(medians), bound=None)
+
+
+def _row(case: str, found: dict[str, float], bound: float | None) -> Row:
+    ok = bound is None or found["median_us"] <= bound
+    return Row(check="training host time", case=case, measured=found, bound=bound, ok=ok)

@@ -10,7 +10,7 @@ import torch
 from loomgen.bench.timing import Spread
 from loomgen.verify.op import OpCase
 from tools import host_time
-from tools.host_time import training, training_host_times
+from tools.host_time import in_calling_thread, training, training_host_times
 from tools.operator_calls import make_call
 
 SMALL = OpCase(name="small", lengths=(3, 5), head_dim=64)
@@ -29,17 +29,28 @@ def test_a_training_call_gives_the_gradients_of_all_inputs() -> None:
 def test_the_least_median_is_bounded(monkeypatch: pytest.MonkeyPatch, least: float, ok: bool) -> None:
     monkeypatch.setattr(host_time, "GPU", torch.device("cpu"))
     monkeypatch.setattr(
-        host_time, "medians_in_turn", lambda calls, n, in_a_row=1: dict.fromkeys(calls, Spread(170.0, least, 300.0))
+        host_time,
+        "medians_in_turn",
+        lambda calls, n, in_a_row=1, after=None: dict.fromkeys(calls, Spread(170.0, least, 300.0)),
     )
-    row, alone = training_host_times([SMALL], n_rounds=1)
-    assert row.measured == {"median_us": least, "middle_us": 170.0, "largest_us": 300.0, "in_a_row_us": least}
+    row, alone, after = training_host_times([SMALL], n_rounds=1)
+    found = {"median_us": least, "middle_us": 170.0, "largest_us": 300.0}
+    assert row.measured == {**found, "in_a_row_us": least, "calling_thread_us": least}
     assert (row.check, row.case, row.bound, row.ok) == ("training host time", "small", 150.0, ok)
     assert (alone.case, alone.bound, alone.ok) == ("torch alone, small", None, True)
+    assert (after.case, after.measured, after.ok) == ("torch alone after small", found, True)
+
+
+def test_a_backward_may_run_in_the_calling_thread() -> None:
+    seen: list[bool] = []
+    in_calling_thread(lambda: seen.append(torch.autograd.is_multithreading_enabled()))()
+    assert seen == [False] and torch.autograd.is_multithreading_enabled()
 
 
 def test_calls_in_a_row_share_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    order: list[str] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: order.append("wait"))
     monkeypatch.setattr(time, "perf_counter", iter([1.0, 1.0005]).__next__)
-    calls: list[int] = []
-    assert host_time.microseconds(lambda: calls.append(1), 5) == pytest.approx(100.0)
-    assert len(calls) == 5
+    found = host_time.microseconds(lambda: order.append("call"), 5, after=lambda: order.append("before"))
+    assert found == pytest.approx(100.0)
+    assert order == ["before", "wait", *["call"] * 5]
