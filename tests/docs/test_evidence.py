@@ -37,11 +37,12 @@ def test_every_check_held_but_one_that_the_page_says_does_not(name: str) -> None
 def test_training_host_times_are_the_document_s() -> None:
     rows = [row for row in document("operator")["rows"] if row["check"] == "training host time"]
     page = (DOCS / "operator.md").read_text()
-    assert [row["ok"] for row in rows] == [False, False, False, True]  # the last is torch alone, which nothing bounds
+    *ours, _, asleep = rows  # torch alone, which nothing bounds
+    assert not any(row["ok"] for row in ours) and asleep["measured"]["median_us"] > ours[0]["bound"]
     for row in rows:
         label = "ragged pack" if row["case"] == "ragged" else row["case"]
-        least, middle, in_a_row = (row["measured"][f"{name}_us"] for name in ("median", "middle", "in_a_row"))
-        assert f"| {label} | {least:.0f} us | {middle:.0f} us | {in_a_row:.0f} us |" in page
+        kinds = [kind for kind in ("median", "middle", "in_a_row", "calling_thread") if f"{kind}_us" in row["measured"]]
+        assert f"| {label} | " + " | ".join(f"{row['measured'][f'{kind}_us']:.0f} us" for kind in kinds) in page
 
 
 def test_training_times_are_the_document_s() -> None:
@@ -75,6 +76,12 @@ def test_times_beside_flash_qla_are_the_document_s() -> None:
         calls = " | ".join(f"{row['call_ms'][name]:.3f} ms" for name in ("loomgen", "flash_qla"))
         memory = row["peak_bytes"]["loomgen"] / row["peak_bytes"]["flash_qla"]
         assert f"| {times} | {row['ratios']['flash_qla']:.3f} | {calls} | {memory:.3f} |" in page
+    largest = {
+        name: max(max(row["rel_l2"][name].values()) for row in found["rows"]) for name in ("loomgen", "flash_qla")
+    }
+    assert f"gradient is {largest['loomgen']:.2e}, FlashQLA's {largest['flash_qla']:.2e}" in page
+    made = [k["us"] / 1e3 for k in found["rows"][0]["kernels"]["flash_qla"] if k["name"].startswith("triton")]
+    assert "here " + " and ".join(f"{ms:.3f} ms" for ms in made) + " of the first row" in page
     slowest = found["rows"][0]["kernels"]["loomgen"][0]
     assert slowest["name"].startswith("chunk_grads") and f"takes {slowest['us'] / 1e3:.3f} ms of the first row" in page
 
@@ -100,6 +107,13 @@ def test_fla_s_tests_are_the_document_s() -> None:
     assert {row["outcome"] for row in tests} == {"passed"}
     assert f"{len(tests)} of FLA's tests ran" in page and f"all {len(ours)} that loomgen can run" in page
     assert f"ran {sum(row['calls'] for row in ours)} calls; the other {len(found['not_run'])} had" in page
+
+
+def test_fla_s_layer_is_the_document_s() -> None:
+    layer = document("fla_layer")["rows"][0]
+    assert layer["ok"] and layer["calls"] == layer["differentiable"] == 1
+    differs = float(layer["why"].split("differs from FLA's by ")[1].split(",")[0])
+    assert f"differs most from FLA's differs by {differs:.1e}" in (DOCS / "integrations.md").read_text()
 
 
 def test_the_training_run_s_figures_are_the_document_s() -> None:
