@@ -92,6 +92,7 @@ class Homes:
     shared: dict[str, SharedRef] = field(default_factory=dict)
     scalars: dict[str, ScalarHome] = field(default_factory=dict)
     arrays: dict[str, RegisterLayout] = field(default_factory=dict)  # of the whole kernel
+    buffers: set[str] = field(default_factory=set)  # of the whole kernel
 
     def nested(self) -> Homes:
         """A copy for an inner block: what it learns is forgotten at its end."""
@@ -105,6 +106,7 @@ class Homes:
             shared=dict(self.shared),
             scalars=dict(self.scalars),
             arrays=self.arrays,
+            buffers=self.buffers,
         )
 
     # ------------------------------------------------------------------ defining
@@ -143,10 +145,13 @@ class Homes:
         return tile
 
     def array_name(self, value: Value) -> str:
-        return self.storage.get(value.name, value.name)
+        name = self.storage.get(value.name, value.name)
+        return self.invented(name, "regs") if name in self.buffers else name
 
     def define_shared(self, value: Value, rows: Index | None, cols: Index) -> SharedRef:
-        buffer = shared_buffer(value.name, value.dtype, rows, cols)
+        name = self.invented(value.name, "smem") if value.name in self.arrays else value.name
+        self.buffers.add(name)
+        buffer = shared_buffer(name, value.dtype, rows, cols)
         ref = SharedRef(buffer=buffer, axes=(cols,) if rows is None else (rows, cols))
         self.shared[value.name] = ref
         return ref
