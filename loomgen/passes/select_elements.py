@@ -102,7 +102,7 @@ def _block(value: Value, expr: tile.Expr, rules: Rules, homes: Homes) -> SharedR
     ref, is_fragment = homes.shared.get(expr.value.name), rules.division.vector is None
     is_placed = rules.schedule.placed(value.name) is Place.SHARED
     has_rows = any(rules.division.owns(index) for index in value.indices)
-    is_block = len(expr.subs) == 2 and {sub.index for sub in expr.subs} == set(value.indices)
+    is_block = len(value.indices) == 2 and {sub.index for sub in expr.subs} == set(value.indices)
     if ref is None or not (is_block and is_fragment and has_rows):
         return None
     block = block_of(ref, expr)
