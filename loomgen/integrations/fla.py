@@ -88,8 +88,9 @@ def register() -> None:
 def _dispatch() -> ModuleType:
     try:
         return import_module("fla.backends")
-    except ImportError:
-        return imported("fla.ops.backends", "fla")  # where it was before 0.6
+    except ImportError as error:
+        is_older = isinstance(error, ModuleNotFoundError) and error.name in ("fla", "fla.backends")
+        return imported("fla.ops.backends" if is_older else "fla.backends", "fla")  # where it was before 0.6
 
 
 def _old_registry(dispatch: ModuleType) -> Any:

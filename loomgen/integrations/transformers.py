@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from inspect import signature
 from types import FunctionType, MethodType, TracebackType
 from typing import Any
 
@@ -22,6 +23,7 @@ FUNCTION = "torch_chunk_gated_delta_rule"
 """The function of a layer's module that its forward calls in transformers 5."""
 
 _FORWARD = "forward"
+_OPERATOR_ARGUMENTS = frozenset(signature(ops.chunk_gated_delta_rule).parameters)
 
 
 class NoLayers(LoomgenError):
@@ -97,10 +99,10 @@ def chunk_rule(
     output_final_state: bool = False,
     use_qk_l2norm_in_kernel: bool = False,
     cu_seqlens: Tensor | None = None,
-    **_: object,
+    **more: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """The operator, as layers of transformers call it. What else a model was called with reaches it, too, such as the
-    longest sequence, which only attention needs.
+    longest sequence, which only attention needs: of ``more``, the operator's own arguments count.
     """
     return ops.chunk_gated_delta_rule(
         query, key, value, g, beta,
@@ -109,6 +111,7 @@ def chunk_rule(
         use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel,
         cu_seqlens=cu_seqlens,
         chunk_size=chunk_size,
+        **{name: value for name, value in more.items() if name in _OPERATOR_ARGUMENTS},
     )  # fmt: skip
 
 

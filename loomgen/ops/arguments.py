@@ -5,7 +5,6 @@ Messages name the argument, its value and what was expected: TypeError for types
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -13,6 +12,8 @@ import torch
 from torch import Tensor
 
 from loomgen.ops.dispatch import ACTIVATIONS, HEAD_DIMS, RAW, STEPS
+
+_LARGEST = torch.finfo(torch.float32).max
 
 _MAX_TOKENS = 2**31 - 1
 """Token numbers are i32 in the window tables."""
@@ -99,9 +100,9 @@ def check_scale(scale: float | None) -> None:
     if scale is None:
         return
     if isinstance(scale, bool) or not isinstance(scale, int | float):
-        raise TypeError(f"scale: {type(scale).__name__}, expected a number")
-    if not math.isfinite(scale):
-        raise ValueError(f"scale: {scale}, expected a finite number")
+        raise TypeError(f"scale: {_shown(scale)}, expected a Python number")
+    if not abs(scale) <= _LARGEST:  # as NaN is not, and no integer is too large to ask
+        raise ValueError(f"scale: {scale}, expected a finite number of fp32")
 
 
 def check_inputs(arguments: Arguments) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from loomgen.ops.arguments import Arguments
 from loomgen.ops.backward import BackwardCall, Gradients
 from loomgen.ops.forward import Forward
+from loomgen.ops.transforms import without_second_derivative
 from loomgen.ops.workspace import Save
 
 DIFFERENTIABLE = ("q", "k", "v", "g", "beta", "initial_state", "A_log", "dt_bias")
@@ -63,15 +63,7 @@ class _Rule(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, do: Tensor | None, dht: Tensor | None) -> tuple[Any, ...]:
-        return (_pulled_once if torch.is_grad_enabled() else _pulled)(ctx, do, dht)
-
-
-def _pulled(ctx: Any, do: Tensor | None, dht: Tensor | None) -> tuple[Any, ...]:
-    return None, None, None, *gradients(ctx, do, dht, ctx.needs_input_grad[3:], ctx.run)
-
-
-_pulled_once = once_differentiable(_pulled)
-"""For a backward that is recorded itself; others need not pay for what it does."""
+        return None, None, None, *gradients(ctx, do, dht, ctx.needs_input_grad[3:], ctx.run)
 
 
 def remember(ctx: Any, call: Arguments, save: Save, saved: Tensor) -> None:
@@ -105,6 +97,10 @@ def gradients(
     """The gradients of DIFFERENTIABLE, None where they are not ``needed`` or zero."""
     if do is None and dht is None:
         return (None,) * len(DIFFERENTIABLE)
+    if torch.is_grad_enabled():
+        with torch.no_grad():
+            found_once = gradients(ctx, do, dht, needed, run)
+        return without_second_derivative(found_once)
     *of_inputs, of_state, of_A, of_bias = needed
     v, g, beta, state, cu_seqlens, cu_seqlens_cpu, A_log, dt_bias, saved = ctx.saved_tensors
     normalise, state_v_first, allow_neg_eigval, save = ctx.flags

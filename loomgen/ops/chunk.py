@@ -11,8 +11,9 @@ from loomgen.ops.checks import checked_lengths
 from loomgen.ops.dispatch import ACTIVATIONS, CHUNK
 from loomgen.ops.forward import forward
 from loomgen.ops.library import library_of, runs_on_gpu
-from loomgen.ops.torch_op import gdn_forward
-from loomgen.ops.workspace import SAVES, Save
+from loomgen.ops.torch_op import gdn_forward, is_watched, observed_forward
+from loomgen.ops.transforms import refuse_transforms
+from loomgen.ops.workspace import Save, check_save
 
 
 def chunk_gated_delta_rule(
@@ -85,8 +86,12 @@ def chunk_gated_delta_rule(
 
 
 def _run(arguments: Arguments, save: Save, backend: str | None, checked: bool) -> tuple[Tensor, Tensor | None]:
-    if isinstance(arguments.q, Tensor) and runs_on_gpu(backend, arguments.q.device):
-        return gdn_forward(arguments, checked, save)
+    refuse_transforms(arguments)
+    if isinstance(arguments.q, Tensor):
+        if runs_on_gpu(backend, arguments.q.device):
+            return gdn_forward(arguments, checked, save)
+        if backend is None and is_watched(arguments.q):
+            return observed_forward(arguments, checked, save)
     lengths, library = checked_lengths(arguments, backend, checked), library_of(backend)
     if not wants_gradients(arguments):
         return forward(arguments, lengths, library)[:2]
@@ -100,9 +105,8 @@ def _run(arguments: Arguments, save: Save, backend: str | None, checked: bool) -
 def _refuse_options(cp_context: object | None, chunk_size: int, save: str) -> None:
     """No option is ignored: what has no kernel yet is refused."""
     if chunk_size != CHUNK:
-        raise ValueError(f"chunk_size: {chunk_size}, expected {CHUNK}")
-    if save not in SAVES:
-        raise ValueError(f"save: {save!r}, expected {' or '.join(SAVES)}")
+        raise ValueError(f"chunk_size: {chunk_size!r}, expected {CHUNK}")
+    check_save(save)
     if cp_context is not None:
         raise NotImplementedError("cp_context: context parallelism is not supported yet: pass whole sequences and None")
 

@@ -116,7 +116,7 @@ class DeviceForward:
         kernels = select(self._kernels.registry, shape)
         sizes = call_sizes(call, batch.n_sequences, batch.n_chunks)
         memory = plan_forward(kernels, sizes, save)
-        tables = upload({**batch.tables, _ZERO: torch.zeros(1, dtype=torch.int32)}, call.q.device)
+        tables = upload({**batch.tables, _ZERO: torch.zeros(1, dtype=torch.int32, device="cpu")}, call.q.device)
         no_decay = _zero(tables)
         inputs = packed_inputs(call, no_decay)
         of_state = state_shape(call, batch.n_sequences)
@@ -158,7 +158,7 @@ def _bounded(call: Arguments) -> Batch:
 def _outputs(call: Arguments, final_state: tuple[int, ...] | None) -> dict[str, Value]:
     """The results by name, without memory."""
     o = torch.empty(call.v.shape, dtype=call.v.dtype, device=META).flatten(0, 1)
-    state = None if final_state is None else torch.empty(final_state, device=META)
+    state = None if final_state is None else torch.empty(final_state, dtype=torch.float32, device=META)
     return {"o": o, "tail": o, "ht": None if state is None else values_first(state, call.state_v_first)}
 
 

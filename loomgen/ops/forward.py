@@ -56,10 +56,11 @@ def forward(
     final = None if of_state is None else torch.empty(of_state, dtype=torch.float32, device=device)
     memory = plan_forward(kernels, sizes, save)
     n_saved = saved_bytes(memory, kernels, arguments, batch.n_sequences, save, is_roomy=is_roomy)
-    saved = None if n_saved is None else torch.empty(n_saved, dtype=torch.uint8, device=device)
+    new = torch.zeros if is_roomy else torch.empty  # whoever compares what is saved finds no room that differs
+    saved = None if n_saved is None else new(n_saved, dtype=torch.uint8, device=device)
     given: dict[str, Value] = {
         **sizes,
-        **packed_inputs(arguments, torch.zeros((), device=device)),
+        **packed_inputs(arguments, torch.zeros((), dtype=torch.float32, device=device)),
         **memory.scratch.allocate(device),
         **({} if saved is None else memory.saved.views(saved)),
         **batch.tables,

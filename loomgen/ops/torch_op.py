@@ -51,12 +51,9 @@ def gdn_forward(call: Arguments, checked: bool, save: Save) -> tuple[Tensor, Ten
     check_backend("cuda", call.q.device)
     check_scale(call.scale)
     try:
-        is_recorded = wants_gradients(call)
-        if _is_watched(call.q):
-            check_tensors({**call.tensors(), **call.offsets()})
-            o, *final = _OPERATOR(*call, checked, save if is_recorded else None)
-            return o, final[0] if call.output_final_state else None
-        if is_recorded:
+        if is_watched(call.q):
+            return observed_forward(call, checked, save)
+        if wants_gradients(call):
             return differentiable(_CHECKED if checked else _ON_GPU, call, save)
         return _run(call, checked, None)[:2]
     except (AttributeError, RuntimeError):
@@ -64,7 +61,15 @@ def gdn_forward(call: Arguments, checked: bool, save: Save) -> tuple[Tensor, Ten
         raise
 
 
-def _is_watched(q: Tensor) -> bool:
+def observed_forward(call: Arguments, checked: bool, save: Save) -> tuple[Tensor, Tensor | None]:
+    """The operator on any device, through torch's dispatcher."""
+    check_scale(call.scale)
+    check_tensors({**call.tensors(), **call.offsets()})
+    o, *final = _OPERATOR(*call, checked, save if wants_gradients(call) else None)
+    return o, final[0] if call.output_final_state else None
+
+
+def is_watched(q: Tensor) -> bool:
     """Whether something wants to see the operator: a compiler, a mode such as fake tensors, a tensor subclass."""
     return torch.compiler.is_compiling() or type(q) is not Tensor or _get_current_dispatch_mode() is not None
 

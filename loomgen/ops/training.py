@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import torch
 
+from loomgen.ops.asked import check_asked
 from loomgen.ops.backward import BackwardCall, backward_layout, backward_shape
 from loomgen.ops.batch import Batch
 from loomgen.ops.dispatch import select
 from loomgen.ops.library import OPERATOR_ARCH, registry_of
 from loomgen.ops.placed import META
-from loomgen.ops.workspace import Save, counted_chunks, plan_forward
+from loomgen.ops.workspace import Save, check_save, counted_chunks, plan_forward
 
 
 class TrainingBytes(NamedTuple):
@@ -43,8 +44,15 @@ def training_bytes(
 
     The arguments are those of ``workspace_bytes``, and ``use_qk_l2norm_in_kernel`` and ``save`` of the call. Not
     counted: window tables that plans keep, copies of inputs and of ``do`` whose strides a kernel cannot read, and
-    inputs that autograd keeps alive. Where torch.compile sees the call, ``saved`` is that of the most chunks.
+    inputs that autograd keeps alive. Where torch.compile sees the call, ``saved`` is that of the most chunks. Raises
+    TypeError and ValueError as a call does.
     """
+    check_asked(
+        n_tokens=n_tokens, n_sequences=n_sequences, key_heads=key_heads, value_heads=value_heads, head_dim=head_dim,
+        dtype=dtype, n_chunks=n_chunks, host_lengths=host_lengths, use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel,
+        use_gate_in_kernel=use_gate_in_kernel, use_beta_sigmoid_in_kernel=use_beta_sigmoid_in_kernel,
+    )  # fmt: skip
+    check_save(save)
     tokens = (1, n_tokens, value_heads)
     call = _call(
         v=torch.empty(*tokens, head_dim, dtype=dtype, device=META),
@@ -78,7 +86,7 @@ def _call(
     return BackwardCall(
         do=v, dht=None, v=v, g=g, beta=beta, scale=1.0, initial_state=None,
         cu_seqlens=torch.empty(n_sequences + 1, dtype=torch.int32, device=META), cu_seqlens_cpu=None,
-        A_log=None if g is None else torch.empty(v.shape[2], device=META), dt_bias=None,
+        A_log=None if g is None else torch.empty(v.shape[2], dtype=torch.float32, device=META), dt_bias=None,
         saved=torch.empty(0, dtype=torch.uint8, device=META), key_heads=key_heads, normalise=normalise,
         state_v_first=False, allow_neg_eigval=False, save=save, of_inputs=True, of_state=False,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from loomgen.ops.asked import check_asked
 from loomgen.ops.dispatch import CHUNK, KEPT_LENGTHS, MADE_NAMES, TABLE_NAMES, CallShape, ForwardKernels, select
 from loomgen.ops.dispatch_backward import BackwardKernels
 from loomgen.ops.library import OPERATOR_ARCH, registry_of
@@ -30,6 +31,12 @@ SAVES: tuple[Save, ...] = get_args(Save)
 
 _ALIGNMENT_BYTES = 256
 _DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "i32": torch.int32}
+
+
+def check_save(save: str) -> None:
+    """Raises ValueError."""
+    if save not in SAVES:
+        raise ValueError(f"save: {save!r}, expected {' or '.join(SAVES)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +131,13 @@ def workspace_bytes(
     64 tokens or less, defaults to the most that ``n_sequences`` sequences of so many tokens can have.
     ``host_lengths`` is False where only the GPU knows the lengths: then window tables count, and ``n_chunks`` is that
     most. The flags are those of the call. Not counted: window tables that a plan keeps (8 bytes a chunk and a
-    sequence), and copies of inputs whose strides a kernel cannot read.
+    sequence), and copies of inputs whose strides a kernel cannot read. Raises TypeError and ValueError as a call does.
     """
+    check_asked(
+        n_tokens=n_tokens, n_sequences=n_sequences, key_heads=key_heads, value_heads=value_heads, head_dim=head_dim,
+        dtype=dtype, n_chunks=n_chunks, host_lengths=host_lengths, use_gate_in_kernel=use_gate_in_kernel,
+        use_beta_sigmoid_in_kernel=use_beta_sigmoid_in_kernel,
+    )  # fmt: skip
     shape = CallShape(
         n_sequences=n_sequences,
         value_heads=value_heads,

@@ -33,7 +33,7 @@ def upload(tables: Mapping[str, Tensor], device: torch.device) -> ResidentTables
     The copy has a stream of its own and nothing but that stream is waited for: kernels that are queued on the current
     stream run on, and whichever stream uses the tables next finds them there.
     """
-    joined = torch.cat(list(tables.values())) if tables else torch.empty(0, dtype=torch.int32)
+    joined = torch.cat(list(tables.values())) if tables else torch.empty(0, dtype=torch.int32, device="cpu")
     memory = _copy(joined, device) if device.type == "cuda" else joined.to(device)
     return ResidentTables(tensors=_parts(memory, tables), _memory=memory)
 

@@ -51,4 +51,4 @@ def most_chunks(n_tokens: int, n_sequences: int, chunk: int) -> int:
 
 
 def _i32(values: list[int]) -> Tensor:
-    return torch.tensor(values, dtype=torch.int32)
+    return torch.tensor(values, dtype=torch.int32, device="cpu")  # whatever torch's default device is

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -118,6 +119,17 @@ def test_without_fla_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "fla", None)
     with pytest.raises(MissingPackage, match=r"pip install 'loomgen\[fla\]'"):
         fla.register()
+
+
+def test_what_keeps_fla_from_being_imported_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    install(monkeypatch, {})
+    (tmp_path / "fla").mkdir()
+    (tmp_path / "fla" / "__init__.py").touch()
+    (tmp_path / "fla" / "backends.py").write_text("raise ImportError('triton needs libcuda.so.1')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MissingPackage, match=r"^fla\.backends: triton needs libcuda\.so\.1; "):
+        fla.register()
+    install(monkeypatch, {})
 
 
 def call(**changes: Any) -> FlaCall:

@@ -12,6 +12,9 @@ from torch import Tensor, nn
 from loomgen.errors import LoomgenError
 from loomgen.integrations import transformers
 from loomgen.integrations.transformers import NoLayers, use_loomgen
+from loomgen.ops import chunk_gated_delta_rule
+from loomgen.verify import OpCase
+from tests.ops.call import arguments
 
 X = torch.ones(1)
 
@@ -81,6 +84,15 @@ def test_loomgen_is_what_runs(model: nn.Sequential, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(transformers, "chunk_rule", thrice)
     with use_loomgen(model):
         assert model(X) == 9
+
+
+def test_an_argument_of_the_operator_is_never_ignored() -> None:
+    given = {**arguments(OpCase(name="few", lengths=(8,), heads=(1, 2), head_dim=64, packed=False)), "scale": 2.0}
+    first = [given.pop(name) for name in ("q", "k", "v")]
+    o, _ = transformers.chunk_rule(*first, **given, max_length_q=8)
+    assert torch.equal(o, chunk_gated_delta_rule(*first, **given)[0])
+    with pytest.raises(ValueError, match=r"^A_log: None, expected a tensor"):
+        transformers.chunk_rule(*first, **{**given, "use_gate_in_kernel": True})
 
 
 def test_a_forward_that_someone_replaced_is_not_replaced_again() -> None:

@@ -60,7 +60,10 @@ WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
     ({"k": zeros(1, 10, 2, 128, device="meta")}, "k: on meta, expected cpu"),
     ({"cu_seqlens": torch.zeros(3, dtype=INT32, device="meta")}, "cu_seqlens: on meta, expected cpu"),
     ({"cu_seqlens_cpu": torch.zeros(3, dtype=INT32, device="meta")}, "cu_seqlens_cpu: on meta, expected cpu"),
-    ({"scale": float("inf")}, "scale: inf, expected a finite number"),
+    ({"scale": float("inf")}, "scale: inf, expected a finite number of fp32"),
+    ({"scale": float("nan")}, "scale: nan, expected a finite number of fp32"),
+    ({"scale": -1e40}, "scale: -1e+40, expected a finite number of fp32"),
+    ({"scale": 10**60}, f"scale: {10**60}, expected a finite number of fp32"),
     ({"save": "all"}, "save: 'all', expected minimal or states"),
     ({"save": None}, "save: None, expected minimal or states"),
     ({"chunk_size": 32}, "chunk_size: 32, expected 64"),
@@ -167,8 +170,8 @@ def test_a_wrong_value_is_named_with_what_was_expected(
             {"use_beta_sigmoid_in_kernel": True, "beta": torch.zeros(1, 10, 4).double()},
             "beta: torch.float64, expected torch.float32 or torch.bfloat16 or torch.float16",
         ),
-        ({"scale": "1"}, "scale: str, expected a number"),
-        ({"scale": True}, "scale: bool, expected a number"),
+        ({"scale": "1"}, "scale: '1', expected a Python number"),
+        ({"scale": True}, "scale: True, expected a Python number"),
     ],
 )
 def test_a_wrong_type_is_named_with_what_was_expected(

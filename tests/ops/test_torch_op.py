@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from loomgen.ops import chunk_gated_delta_rule
 from loomgen.ops.arguments import Arguments
-from loomgen.ops.torch_op import _is_watched
+from loomgen.ops.torch_op import is_watched
 from loomgen.ops.workspace import Save
 from loomgen.verify import OpCase
 from loomgen.verify.op import op_inputs
@@ -23,6 +23,8 @@ BF16, F32 = torch.bfloat16, torch.float32
 
 
 SMALL = OpCase(name="small", lengths=(3, 5), heads=(1, 2), head_dim=64)
+ROOMY = replace(SMALL, lengths=(0, 70), slack=9)
+"""Sequences that fill their chunks so little that what is saved has room for more."""
 RAW = replace(SMALL, raw_gates=BF16, raw_steps=BF16, negative=True)
 
 
@@ -41,6 +43,12 @@ def test_its_operands_are_the_arguments_in_order() -> None:
 @pytest.mark.parametrize(("output_final_state", "case"), [(True, SMALL), (False, SMALL), (True, RAW)])
 def test_it_is_what_torch_wants_of_an_operator(output_final_state: bool, case: OpCase) -> None:
     checks = torch.library.opcheck(OPERATOR, operands(output_final_state, case))
+    assert set(checks.values()) == {"SUCCESS"}
+
+
+def test_it_is_what_torch_wants_of_one_that_is_differentiated() -> None:
+    given = [x.requires_grad_() if isinstance(x, Tensor) and x.is_floating_point() else x for x in operands(case=ROOMY)]
+    checks = torch.library.opcheck(OPERATOR, (*given[:-1], "minimal"))
     assert set(checks.values()) == {"SUCCESS"}
 
 
@@ -113,10 +121,10 @@ def test_what_no_operand_may_be_is_said_first(
 
 def test_plain_tensors_that_nobody_watches_need_no_dispatcher() -> None:
     x = torch.zeros(2)
-    assert not _is_watched(x)
-    assert _is_watched(torch.nn.Parameter(x))
+    assert not is_watched(x)
+    assert is_watched(torch.nn.Parameter(x))
     with FakeTensorMode():
-        assert _is_watched(x)
+        assert is_watched(x)
 
 
 def test_the_emulator_is_not_for_tensors_on_a_gpu() -> None:
