@@ -44,21 +44,22 @@ class Request:
         return found
 
     def implementations(self) -> tuple[Implementation, ...]:
-        """Ours, then the peers; raises UnknownPeer, NoBackward and MissingPeer."""
+        """Ours, then the peers, installed or not; raises UnknownPeer and NoBackward."""
         wanted = (OURS, *map(peer_named, dict.fromkeys(self.peers)))
         for implementation in wanted:
             if self.what is not Pass.FWD and not implementation.backward:
                 raise NoBackward(f"{implementation.name} has no backward: it cannot be measured in {self.what.value}")
-            implementation.require()
         return wanted
 
 
 def require_all(request: Request) -> tuple[tuple[Case, ...], tuple[Implementation, ...]]:
     """What will be measured, if all of it is there; raises :class:`NoRows`, NoGpu, UnknownPeer, NoBackward and
     MissingPeer."""
-    cases = request.cases()
+    cases, implementations = request.cases(), request.implementations()
     require_gpu()
-    return cases, request.implementations()
+    for implementation in implementations:
+        implementation.require()
+    return cases, implementations
 
 
 def measure(request: Request, on_run: Callable[[Run], None] = lambda run: None) -> Run:

@@ -75,8 +75,11 @@ def use_loomgen(model: nn.Module, *, rule: Callable[..., Any] | None = None) -> 
     For CUDA tensors the kernels run, for CPU tensors the emulator. Their activations are bf16 or f16: the dtype of the
     model, or of ``torch.autocast``. Steps of one token with a cache stay with transformers' own recurrent function.
     ``rule`` is called in loomgen's place, with the arguments that transformers passes. No other model is touched, nor
-    transformers itself. Raises :class:`NoLayers`, and LoomgenError for a layer whose ``forward`` someone replaced.
+    transformers itself. Raises :class:`NoLayers`, LoomgenError for a layer whose ``forward`` someone replaced, and
+    TypeError for what is no model.
     """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model: {model!r}, expected a torch.nn.Module")
     changes = tuple(_changes(model, rule or chunk_rule))
     if not changes:
         raise NoLayers(

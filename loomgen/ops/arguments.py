@@ -81,8 +81,10 @@ def check_tensors(tensors: Mapping[str, object]) -> None:
     for name, x in tensors.items():
         if not isinstance(x, Tensor):
             raise TypeError(f"{name}: {type(x).__name__}, expected a tensor")
-        if x.layout is not torch.strided:
-            raise TypeError(f"{name}: {x.layout}, expected a dense tensor, {torch.strided}")
+        if x.is_nested or x.layout is not torch.strided:
+            raise TypeError(
+                f"{name}: {'nested' if x.is_nested else x.layout}, expected a dense tensor, {torch.strided}"
+            )
 
 
 def check_flags(**flags: object) -> None:

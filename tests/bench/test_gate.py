@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from loomgen.bench.evidence import document
-from loomgen.bench.implementations import PEERS, MissingPeer, NoBackward, UnknownPeer, peer_named
+from loomgen.bench.implementations import PEERS, MissingPeer, NoBackward, UnknownPeer
 from loomgen.bench.sanitizer import finding_of
-from loomgen.bench.session import NoRows, Request
+from loomgen.bench.session import NoRows, Request, require_all
 from loomgen.bench.small_calls import small_calls
 from loomgen.bench.warm import Compilations, jobs, parse_job, share
 from loomgen.bench.workloads import Pass, Suite, select
@@ -171,8 +171,10 @@ def test_a_peer_that_is_not_installed_is_an_error_that_says_what_to_install(monk
 
 
 def test_a_peer_that_nobody_knows_is_an_error_that_says_who_there_is() -> None:
+    """Whether or not there is a GPU."""
+    request = Request(peers=("flash",), suites=(Suite.PERF,), commit="c", command="d")
     with pytest.raises(UnknownPeer, match="'flash'; peers: fla, flash_qla"):
-        peer_named("flash")
+        require_all(request)
 
 
 def test_a_filter_that_leaves_nothing_is_an_error() -> None:

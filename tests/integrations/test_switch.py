@@ -102,6 +102,11 @@ def test_a_forward_that_someone_replaced_is_not_replaced_again() -> None:
         use_loomgen(model)
 
 
+def test_what_is_no_model_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"^model: 'model', expected a torch\.nn\.Module$"):
+        use_loomgen("model")  # type: ignore[arg-type]
+
+
 def test_a_model_without_such_layers_is_refused() -> None:
     with pytest.raises(NoLayers, match="Identity: no layer that keeps chunk_gated_delta_rule or calls torch_chunk"):
         use_loomgen(nn.Identity())

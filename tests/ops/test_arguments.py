@@ -140,6 +140,10 @@ def test_a_wrong_value_is_named_with_what_was_expected(
     [
         ({"q": [1.0]}, "q: list, expected a tensor"),
         ({"beta": None}, "beta: NoneType, expected a tensor"),
+        (
+            {"q": torch.nested.nested_tensor([zeros(10, 2, 128)])},
+            "q: nested, expected a dense tensor, torch.strided",
+        ),
         ({"q": zeros(1, 10, 2, 128).to_sparse()}, "q: torch.sparse_coo, expected a dense tensor, torch.strided"),
         ({"cu_seqlens": [0, 9]}, "cu_seqlens: list, expected a tensor"),
         ({"q": torch.zeros(1, 10, 2, 128)}, "q: torch.float32, expected torch.bfloat16 or torch.float16"),
