@@ -73,6 +73,8 @@ def check_types(arguments: Arguments) -> None:
         device = torch.device("cpu") if name == "cu_seqlens_cpu" else arguments.q.device
         if x.device != device:
             raise ValueError(f"{name}: on {x.device}, expected {device}")
+        if x.is_neg():
+            raise TypeError(f"{name}: negated when it is read, expected its resolve_neg()")
     check_scale(arguments.scale)
 
 
@@ -82,9 +84,8 @@ def check_tensors(tensors: Mapping[str, object]) -> None:
         if not isinstance(x, Tensor):
             raise TypeError(f"{name}: {type(x).__name__}, expected a tensor")
         if x.is_nested or x.layout is not torch.strided:
-            raise TypeError(
-                f"{name}: {'nested' if x.is_nested else x.layout}, expected a dense tensor, {torch.strided}"
-            )
+            found = "nested" if x.is_nested else x.layout
+            raise TypeError(f"{name}: {found}, expected a dense tensor, {torch.strided}")
 
 
 def check_flags(**flags: object) -> None:

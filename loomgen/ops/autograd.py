@@ -104,8 +104,8 @@ def gradients(
     *of_inputs, of_state, of_A, of_bias = needed
     v, g, beta, state, cu_seqlens, cu_seqlens_cpu, A_log, dt_bias, saved = ctx.saved_tensors
     normalise, state_v_first, allow_neg_eigval, save = ctx.flags
-    if do is None:
-        do = torch.zeros_like(v, memory_format=torch.contiguous_format)
+    do = torch.zeros_like(v, memory_format=torch.contiguous_format) if do is None else do.resolve_neg()
+    dht = None if dht is None else dht.resolve_neg()
     call = BackwardCall(
         do, dht, v, g, beta, ctx.scale, state, cu_seqlens, cu_seqlens_cpu, A_log, dt_bias, saved, ctx.key_heads,
         normalise, state_v_first, allow_neg_eigval, save, of_inputs=any((*of_inputs, of_A, of_bias)), of_state=of_state,

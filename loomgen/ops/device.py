@@ -183,7 +183,7 @@ def _key(call: Arguments) -> Hashable:
 
 
 def layout_of(x: Tensor | None) -> Hashable:
-    return None if x is None else (x.dtype, x.get_device(), x.shape, x.stride())
+    return None if x is None else (x.dtype, x.get_device(), x.shape, x.stride(), x.is_neg())
 
 
 def _zero(tables: ResidentTables) -> Tensor:

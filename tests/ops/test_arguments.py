@@ -140,6 +140,7 @@ def test_a_wrong_value_is_named_with_what_was_expected(
     [
         ({"q": [1.0]}, "q: list, expected a tensor"),
         ({"beta": None}, "beta: NoneType, expected a tensor"),
+        ({"q": torch._neg_view(zeros(1, 10, 2, 128))}, "q: negated when it is read, expected its resolve_neg()"),
         (
             {"q": torch.nested.nested_tensor([zeros(10, 2, 128)])},
             "q: nested, expected a dense tensor, torch.strided",

@@ -86,6 +86,22 @@ def test_tensors_of_torch_func_are_refused(name: str) -> None:
         TRANSFORMS[name](lambda q: chunk_gated_delta_rule(**{**given, "q": q})[0].float(), given["q"])
 
 
+def test_on_a_gpu_a_view_that_is_negated_when_it_is_read_is_refused() -> None:
+    """After a call like it but for that, too."""
+    call, of = device_arguments(), cotangents(CASE)
+    on = gpu_for(call)
+    derived(on.runner, call, of)
+    with pytest.raises(TypeError, match=r"^k: negated when it is read, expected its resolve_neg\(\)$"):
+        derived(on.runner, call._replace(k=torch._neg_view(-call.k)), of)
+
+
+def test_gradients_that_are_negated_when_they_are_read_are_those_they_stand_for() -> None:
+    call, (do, dht) = device_arguments(), cotangents(CASE)
+    of = (torch._neg_view(-do), torch._neg_view(-dht))
+    for runner in (gpu_for(call).runner, emulator(call)):
+        assert equal(derived(runner, call, of), derived(emulator(call), call, (do, dht)))
+
+
 @pytest.mark.parametrize("lengths", [(3, 5), (70,)])
 def test_on_the_cpu_a_compiled_call_has_the_same_bits(lengths: tuple[int, ...]) -> None:
     case = replace(CASE, lengths=lengths)
