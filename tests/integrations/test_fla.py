@@ -129,7 +129,7 @@ def test_what_keeps_fla_from_being_imported_is_said(monkeypatch: pytest.MonkeyPa
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(MissingPackage, match=r"^fla\.backends: triton needs libcuda\.so\.1; "):
         fla.register()
-    install(monkeypatch, {})
+    del sys.modules["fla"]
 
 
 def call(**changes: Any) -> FlaCall:

@@ -190,6 +190,19 @@ def test_the_dispatched_operator_refuses_what_it_did_not_save_and_second_derivat
             dq.float().sum().backward()
 
 
+def test_the_dispatched_backward_refuses_its_derivative() -> None:
+    given = dispatched(FEW)
+    call = Arguments(*given[:-2])
+    o, *_, saved = FORWARD(*given)
+    flags = (call.normalise, call.state_v_first, call.allow_neg_eigval, "minimal", True, False)
+    dq, *_ = torch.ops.loomgen.gdn_backward.default(
+        torch.ones_like(o), None, call.v, None, None, 0.125, call.initial_state, call.cu_seqlens, None, None, None,
+        saved.detach(), call.q.shape[2], *flags,
+    )  # fmt: skip
+    with pytest.raises(NotImplementedError, match="gdn_backward: has no derivative: gradients of gradients"):
+        dq.float().sum().backward()
+
+
 @pytest.fixture
 def filled_memory() -> Iterator[None]:
     """New memory holds one value, so that what is saved can be compared whole, with what no kernel writes of it."""
