@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
+from loomgen.bench.timing import geometric_mean
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+PEERS = ("fla", "flash_qla")
+GRADIENTS = ("dq", "dk", "dv", "dg", "dbeta", "dh0")
 DOCUMENTS = sorted((DOCS / "evidence").glob("*.h200.json"))
 
 
@@ -34,6 +38,11 @@ def test_every_check_held_but_one_that_the_page_says_does_not(name: str) -> None
     assert set(missed) <= {"training host time"}
 
 
+def section(page: Path, title: str) -> str:
+    """What stands under ``title``, up to the next of its level."""
+    return page.read_text().split(f"## {title}\n")[1].split("\n## ")[0]
+
+
 def test_training_host_times_are_the_document_s() -> None:
     rows = [row for row in document("operator")["rows"] if row["check"] == "training host time"]
     page = (DOCS / "operator.md").read_text()
@@ -45,45 +54,59 @@ def test_training_host_times_are_the_document_s() -> None:
         assert f"| {label} | " + " | ".join(f"{row['measured'][f'{kind}_us']:.0f} us" for kind in kinds) in page
 
 
-def test_training_times_are_the_document_s() -> None:
-    found = document("training")
-    page = (DOCS / "benchmarks.md").read_text()
-    assert len(found["rows"]) == 43 and not found["not_measured"]
+def ratio(row: dict[str, Any], field: str, peer: str) -> float:
+    return float(row[field]["loomgen"] / row[field][peer])
+
+
+@pytest.mark.parametrize("name", ["forward", "training"])
+def test_times_beside_peers_are_the_document_s(name: str) -> None:
+    found = document(name)
+    page = section(DOCS / "benchmarks.md", f"{name.capitalize()} calls on an H200")
     timed = [row for row in found["rows"] if row["kernel_ms"]]
-    assert len(timed) == 36
+    assert (len(found["rows"]), len(timed), found["not_measured"]) == (43, 36, [])
     for row in timed:
-        times, memory = row["kernel_ms"], row["peak_bytes"]
-        ratios = f"{row['ratios']['fla']:.3f} | {memory['loomgen'] / memory['fla']:.3f}"
-        assert f"| {times['loomgen']:.3f} ms | {times['fla']:.3f} ms | {ratios} |" in page
-    assert f"average {found['summary']['fla']['geometric_mean']:.3f} of its GPU kernel time" in page
-    largest = {
-        name: max(max(row["rel_l2"][name].values()) for row in found["rows"] if row["suite"] == "perf")
-        for name in ("loomgen", "fla")
+        times = " | ".join(f"{row['kernel_ms'][who]:.3f} ms" for who in ("loomgen", *PEERS))
+        ratios = [row["ratios"][peer] for peer in PEERS]
+        memory = [ratio(row, "peak_bytes", peer) for peer in PEERS] if name == "training" else []
+        cells = " | ".join(f"{x:.3f}" for x in (*ratios, *memory))
+        assert f"| {row['row'].replace('|', ', ')} | {times} | {cells} |\n" in page
+    summaries = {
+        "GPU kernel time, geometric mean": [found["summary"][peer]["geometric_mean"] for peer in PEERS],
+        "GPU kernel time, worst row": [found["summary"][peer]["worst"] for peer in PEERS],
+        "call time, geometric mean": [geometric_mean([ratio(row, "call_ms", peer) for row in timed]) for peer in PEERS],
+        "call time, worst row": [max(ratio(row, "call_ms", peer) for row in timed) for peer in PEERS],
+        "peak memory, worst row": [max(ratio(row, "peak_bytes", peer) for row in timed) for peer in PEERS],
     }
-    assert f"of a gradient is {largest['loomgen']:.2e}, FLA's {largest['fla']:.2e}" in page
-    missed = {name for name, holds in found["checks"].items() if not holds}
-    assert missed == {"accurate_as_fla", "host_time"}  # as the page says
+    for label, values in summaries.items():
+        assert f"| {label} | " + " | ".join(f"{value:.3f}" for value in values) + " |" in page
+    missed = {check for check, holds in found["checks"].items() if not holds}
+    assert all(f"`{check}`" in page for check in missed)
+
+
+@pytest.mark.parametrize(("name", "what"), [("forward", "`o`"), ("training", "a gradient")])
+def test_errors_beside_peers_are_the_document_s(name: str, what: str) -> None:
+    page = " ".join(section(DOCS / "benchmarks.md", f"{name.capitalize()} calls on an H200").split())
+    rows = [row for row in document(name)["rows"] if row["suite"] == "perf"]
+    parts = ("o",) if name == "forward" else GRADIENTS
+    ours, fla, flash_qla = (
+        max(row["rel_l2"][who][part] for row in rows for part in parts if part in row["rel_l2"][who])
+        for who in ("loomgen", *PEERS)
+    )
+    assert f"the largest error of {what} is {ours:.2e}, FLA's {fla:.2e}, FlashQLA's {flash_qla:.2e}" in page
+
+
+def test_a_training_call_s_errors_with_correlated_keys_and_its_kernels_are_the_document_s() -> None:
+    found = document("training")
+    page = " ".join(section(DOCS / "benchmarks.md", "Training calls on an H200").split())
     hard = next(row["rel_l2"] for row in found["rows"] if "correlated keys" in row["row"])
-    assert f"{hard['loomgen']['dh0'] / hard['fla']['dh0']:.2f} of\nFLA's where 1.2 is asked for" in page
-
-
-def test_times_beside_flash_qla_are_the_document_s() -> None:
-    found = document("training_flash_qla")
-    page = (DOCS / "benchmarks.md").read_text()
-    assert f"we take {found['summary']['flash_qla']['geometric_mean']:.3f} of its kernel time" in page
-    for row in found["rows"]:
-        times = " | ".join(f"{row['kernel_ms'][name]:.3f} ms" for name in ("loomgen", "flash_qla"))
-        calls = " | ".join(f"{row['call_ms'][name]:.3f} ms" for name in ("loomgen", "flash_qla"))
-        memory = row["peak_bytes"]["loomgen"] / row["peak_bytes"]["flash_qla"]
-        assert f"| {times} | {row['ratios']['flash_qla']:.3f} | {calls} | {memory:.3f} |" in page
-    largest = {
-        name: max(max(row["rel_l2"][name].values()) for row in found["rows"]) for name in ("loomgen", "flash_qla")
-    }
-    assert f"gradient is {largest['loomgen']:.2e}, FlashQLA's {largest['flash_qla']:.2e}" in page
-    made = [k["us"] / 1e3 for k in found["rows"][0]["kernels"]["flash_qla"] if k["name"].startswith("triton")]
-    assert "here " + " and ".join(f"{ms:.3f} ms" for ms in made) + " of the first row" in page
-    slowest = found["rows"][0]["kernels"]["loomgen"][0]
-    assert slowest["name"].startswith("chunk_grads") and f"takes {slowest['us'] / 1e3:.3f} ms of the first row" in page
+    dh0, dg = hard["loomgen"]["dh0"], hard["loomgen"]["dg"]
+    assert f"of `dh0` is {dh0:.2e}, {dh0 / hard['fla']['dh0']:.2f} of FLA's" in page
+    assert f"of `dg` {dg:.2e}, {dg / hard['flash_qla']['dg']:.2f} of FlashQLA's" in page
+    row = next(row for row in found["rows"] if row["row"] == "4x4096|16/32|packed")
+    slowest, *_ = row["kernels"]["loomgen"]
+    assert slowest["name"].startswith("chunk_grads") and f"kernel, {slowest['us'] / 1e3:.3f} ms of" in page
+    made = [k["us"] / 1e3 for k in row["kernels"]["flash_qla"] if k["name"].startswith("triton")]
+    assert "here " + " and ".join(f"{ms:.3f} ms" for ms in made) + " of that row" in page
 
 
 def test_what_the_sanitizers_found_is_the_document_s() -> None:
