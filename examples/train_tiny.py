@@ -25,6 +25,7 @@ from examples.tiny_model import IN_EMULATOR, ON_GPU, Setting, corpus, draw_batch
 from examples.training import Trained, deterministic, train
 from loomgen.conformance.evidence import Card, first_card
 from loomgen.errors import LoomgenError
+from tools.arguments import out_folder
 from tools.gpu_evidence import TORCH_VERSIONS, Row, line, package_versions, write_evidence
 
 LOSS_BOUND = 1e-3
@@ -110,9 +111,7 @@ def document_rows(found: dict[str, Trained], checks: Sequence[Row]) -> list[dict
 
 
 def write_document(options: argparse.Namespace, card: Card, found: dict[str, Trained], checks: Sequence[Row]) -> Path:
-    command = (
-        f"python -m examples.train_tiny --commit {options.commit} --steps {options.steps} --device {options.device}"
-    )
+    command = f"python -m examples.train_tiny --commit {options.commit} --steps {options.steps}"
     return write_evidence(
         options.out, "tiny_training", card, document_rows(found, checks),
         command=f"{command} --device {options.device} --control {options.control}",
@@ -124,7 +123,9 @@ def write_document(options: argparse.Namespace, card: Card, found: dict[str, Tra
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     on_gpu = torch.cuda.is_available()
     parser = argparse.ArgumentParser(prog="train_tiny", description="Train a tiny Qwen3-Next on loomgen, to the bit.")
-    parser.add_argument("--out", type=Path, default=Path("build/training"), help="folder for batches and document")
+    parser.add_argument(
+        "--out", type=out_folder, default=Path("build/training"), help="folder for batches and document"
+    )
     parser.add_argument("--commit", default="unknown", help="the commit that runs, for the document")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if on_gpu else "cpu")

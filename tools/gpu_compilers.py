@@ -34,6 +34,7 @@ from loomgen.toolchain.find import NVDISASM, find_tool, tool_version
 from loomgen.toolchain.sass import disassemble, instruction_mix
 from loomgen.verify.problem import same_bits
 from tools import gpu_smoke
+from tools.arguments import out_folder
 from tools.gpu_evidence import built_versions, write_evidence
 from tools.gpu_start import COMPILERS, built, compiling_with, forward_kernels
 
@@ -155,7 +156,7 @@ def measure(out: Path, commit: str) -> int:
 
 def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="gpu_compilers", description="nvcc beside NVRTC on the first GPU.")
-    parser.add_argument("--out", type=Path, default=Path("build"), help="folder for the document")
+    parser.add_argument("--out", type=out_folder, default=Path("build"), help="folder for the document")
     parser.add_argument("--commit", required=True, help="the commit that runs, for the document")
     options = parser.parse_args(given)
     try:

@@ -20,11 +20,13 @@ from typing import Protocol
 from loomgen.conformance.case import Case
 from loomgen.conformance.compare import Array, compare
 from loomgen.conformance.device import DeviceError, compile_cubin, open_device
-from loomgen.conformance.evidence import Row, compared, failed, first_card, table, versions, write_document
+from loomgen.conformance.evidence import Row, compared, document, failed, first_card, table, versions
 from loomgen.conformance.prepared import Prepared, StalePreparation, open_prepared, prepare
 from loomgen.conformance.table import all_cases
+from loomgen.documents import write_document
 from loomgen.target import target_named
 from loomgen.toolchain.find import NVCC, MissingTool, find_tool, tool_version
+from tools.arguments import out_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 _OK, _FAILED, _COULD_NOT_RUN = 0, 1, 2
@@ -48,7 +50,7 @@ def run(prepared_folder: Path, out: Path, commit: str) -> int:
         return _COULD_NOT_RUN
     command = f"python -m tools.gpu_conformance prepare && python -m tools.gpu_conformance run --commit {commit}"
     used = versions(tool_version(nvcc), prepared.compiler)
-    write_document(out / f"conformance.{card.slug}.json", card, used, commit, command, rows)
+    write_document(out / f"conformance.{card.slug}.json", document(card, used, commit, command, rows))
     print(table(rows))
     return _OK if all(row.ok for row in rows) else _FAILED
 
@@ -90,10 +92,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gpu_conformance", description="Device primitives against their host bodies.")
     commands = parser.add_subparsers(dest="command", required=True)
     half = commands.add_parser("prepare", help="run the host bodies in the emulator")
-    half.add_argument("--out", type=Path, default=ROOT / "build" / "conformance", help="folder for the host's results")
+    half.add_argument(
+        "--out", type=out_folder, default=ROOT / "build" / "conformance", help="folder for the host's results"
+    )
     half = commands.add_parser("run", help="run the kernels on the first GPU and compare")
     half.add_argument("--prepared", type=Path, default=ROOT / "build" / "conformance", help="what prepare wrote")
-    half.add_argument("--out", type=Path, default=ROOT / "docs" / "evidence", help="folder for the document")
+    half.add_argument("--out", type=out_folder, default=ROOT / "docs" / "evidence", help="folder for the document")
     half.add_argument("--commit", required=True, help="the commit that is compared, for the document")
     return parser
 

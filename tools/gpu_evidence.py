@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from loomgen.bench.evidence import write_document
 from loomgen.bench.implementations import package_version
 from loomgen.conformance.evidence import Card, versions
+from loomgen.documents import write_document
 from loomgen.toolchain.find import GXX, NVCC, find_tool, tool_version
 
 TORCH_VERSIONS = {"torch": torch.__version__, "cuda": str(torch.version.cuda)}

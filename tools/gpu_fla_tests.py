@@ -31,6 +31,7 @@ from loomgen.ops.dispatch import FAMILY
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
 from loomgen.runtime.kernels import DeviceKernels
+from tools.arguments import out_folder
 from tools.fla_layer import BATCH, BOUND, HEAD_DIM, HEADS, TOKENS, VALUE_HEADS, compare_layer
 from tools.fla_plugin import BEGIN_BEFORE
 from tools.fla_rows import FAILED, PASSED, Collector, Found, TestRow, document_row, line, summary
@@ -128,7 +129,7 @@ def build_kernels() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="gpu_fla_tests", description="FLA's tests with loomgen as its backend.")
     parser.add_argument("--fla", type=Path, required=True, help="a checkout of flash-linear-attention")
-    parser.add_argument("--out", type=Path, default=Path("build"), help="folder for the document")
+    parser.add_argument("--out", type=out_folder, default=Path("build"), help="folder for the document")
     parser.add_argument("--commit", required=True, help="the commit that runs, for the document")
     parser.add_argument("--tests-version", default="unknown", help="the checkout's commit, for the document")
     parser.add_argument("-k", default="", help="the tests to run, as pytest takes it")

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from loomgen.bench.evidence import Run, command_of, commit_of, document, write_document
+from loomgen.bench.evidence import Run, command_of, commit_of, document
 from loomgen.bench.gpu import DEVICE
 from loomgen.bench.roofline import draw_roofline
 from loomgen.bench.sanitizer import Finding, find_sanitizer, sanitize
@@ -28,6 +28,7 @@ from loomgen.bench.table import table
 from loomgen.bench.timing import Settings
 from loomgen.bench.warm import Compilations, jobs
 from loomgen.bench.workloads import Pass, Suite
+from loomgen.documents import write_document
 from loomgen.errors import LoomgenError
 from loomgen.ops import dispatch_backward
 from loomgen.ops.dispatch import FAMILY
@@ -35,6 +36,7 @@ from loomgen.registry import KernelEntry
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
 from loomgen.runtime.kernels import DeviceKernels
+from tools.arguments import out_folder
 from tools.gate_checks import checks_of
 from tools.gpu_evidence import Row as HostRow
 from tools.gpu_smoke import forward_kernels
@@ -201,7 +203,7 @@ def _draw(run: Run, path: Path) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gpu_gate", description="The operator on the first GPU, in one go.")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the documents and pictures")
+    parser.add_argument("--out", type=out_folder, required=True, help="folder for the documents and pictures")
     parser.add_argument("--pass", dest="what", choices=list(PASSES), default="fwd", help="what is run")
     parser.add_argument("--peer", action="append", default=[], help="measured beside loomgen; repeatable")
     parser.add_argument("--suite", action="append", choices=[suite.value for suite in Suite], help="default: all")

@@ -21,6 +21,7 @@ import torch
 
 from loomgen.bench.timing import Spread, interleaved, spread
 from loomgen.conformance.evidence import Card, first_card
+from tools.arguments import out_folder
 from tools.gpu_evidence import write_evidence
 
 STAGE = "matmul_tma"
@@ -123,9 +124,9 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     preparing = commands.add_parser("prepare")
     running = commands.add_parser("run")
-    preparing.add_argument("--out", type=Path, required=True)
+    preparing.add_argument("--out", type=out_folder, required=True)
     running.add_argument("--project", type=Path, required=True)
-    running.add_argument("--out", type=Path, required=True)
+    running.add_argument("--out", type=out_folder, required=True)
     running.add_argument("--commit", required=True)
     options = parser.parse_args()
     if options.command == "prepare":

@@ -30,6 +30,7 @@ from loomgen.runtime.kernels import DeviceKernels
 from loomgen.verify.machines import spoil
 from loomgen.verify.op import CASES, OP_BOUND, OpCase, golden_op, op_inputs
 from loomgen.verify.stages import relative_l2
+from tools.arguments import out_folder
 from tools.gpu_evidence import Row, built_versions, line, write_evidence
 from tools.host_time import measured, medians_in_turn, microseconds, training_host_times
 from tools.operator_calls import Call, Results, make_call, make_exact_call, moved, same
@@ -257,7 +258,7 @@ def write_rows(out: Path, card: Card, commit: str, rows: Sequence[Row]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="gpu_operator", description="The operator on the first GPU.")
-    parser.add_argument("--out", type=Path, default=Path("build"), help="folder for the document")
+    parser.add_argument("--out", type=out_folder, default=Path("build"), help="folder for the document")
     parser.add_argument("--commit", required=True, help="the commit that runs, for the document")
     options = parser.parse_args(arguments)
     rows = []

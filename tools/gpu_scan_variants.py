@@ -14,7 +14,6 @@ import statistics
 import sys
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -33,6 +32,7 @@ from loomgen.runtime.kernels import DeviceKernels
 from loomgen.runtime.launch import LaunchPlan, prepare_plan
 from loomgen.runtime.resident import upload
 from loomgen.runtime.tables import window_tables
+from tools.arguments import out_folder
 from tools.gpu_evidence import write_evidence
 
 STAGES = ("fwd_h", "dhu")
@@ -128,7 +128,7 @@ def measure(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=out_folder, required=True)
     parser.add_argument("--commit", required=True)
     parser.add_argument("--stage", action="append", choices=STAGES, help="default: both; repeatable")
     parser.add_argument("--variant", action="append", choices=SCAN_VARIANTS, help="default: all; repeatable")

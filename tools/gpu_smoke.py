@@ -34,6 +34,7 @@ from loomgen.runtime.kernels import DeviceKernels
 from loomgen.runtime.launch import LaunchPlan, PreparedLaunch, prepare_plan
 from loomgen.runtime.resident import upload
 from loomgen.runtime.tables import window_tables
+from tools.arguments import out_folder
 
 LENGTHS = (0, 15, 64, 65, 200)
 KEY_HEADS, VALUE_HEADS = 2, 4
@@ -288,7 +289,7 @@ def smoke() -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="gpu_smoke", description="The forward's kernels on the first GPU.")
-    parser.add_argument("--out", type=Path, default=Path("build"), help="folder for gpu_smoke.json")
+    parser.add_argument("--out", type=out_folder, default=Path("build"), help="folder for gpu_smoke.json")
     options = parser.parse_args(arguments)
     try:
         document = smoke()

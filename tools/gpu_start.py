@@ -34,6 +34,7 @@ from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
 from loomgen.runtime.kernels import DeviceKernels
 from loomgen.verify.op import CASES
+from tools.arguments import out_folder
 from tools.gpu_evidence import Row, built_versions, line, write_evidence
 from tools.operator_calls import Call, make_call
 
@@ -158,7 +159,7 @@ def measure(out: Path, commit: str) -> int:
 
 def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="gpu_start", description="How soon the forward is ready on the first GPU.")
-    parser.add_argument("--out", type=Path, default=Path("build"), help="folder for the document")
+    parser.add_argument("--out", type=out_folder, default=Path("build"), help="folder for the document")
     parser.add_argument("--commit", help="the commit that runs, for the document")
     parser.add_argument("--first-call", type=Path, help="only time a first call with this bundle")
     options = parser.parse_args(given)

@@ -23,9 +23,11 @@ from typing import Any
 
 import torch
 
-from loomgen.bench.evidence import commit_of, write_document
+from loomgen.bench.evidence import commit_of
 from loomgen.conformance.evidence import first_card
+from loomgen.documents import write_document
 from loomgen.toolchain.find import GXX, find_tool, tool_version
+from tools.arguments import out_file
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -61,7 +63,7 @@ def _versions() -> dict[str, str]:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commit", help="the commit that runs (default: ask git)")
-    parser.add_argument("out", type=Path, metavar="OUT")
+    parser.add_argument("out", type=out_file, metavar="OUT")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND")
     options = parser.parse_args(argv)
     return record(options.words, options.out.resolve(), options.commit)

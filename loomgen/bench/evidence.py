@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import platform
 import shlex
@@ -144,14 +143,6 @@ def _longest(times: Times) -> list[dict[str, Any]]:
 def _finite(error: float) -> float | None:
     """JSON has no NaN: the error of a result that is not finite is null."""
     return error if math.isfinite(error) else None
-
-
-def write_document(path: Path, content: Mapping[str, Any]) -> None:
-    """Whoever is stopped on the way leaves what was there before."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    part.replace(path)
 
 
 def command_of(program: Sequence[str], arguments: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ import typer
 from loomgen.cli.exit_codes import ExitCode
 from loomgen.cli.options import JsonOption
 from loomgen.cli.output import progress
+from loomgen.documents import NotWritable, require_writable, write_document
 from loomgen.errors import LoomgenError
 
 if TYPE_CHECKING:
@@ -36,9 +37,20 @@ class PassName(str, Enum):
     FWDBWD = "fwdbwd"
 
 
+def _writable(out: Path) -> Path:
+    try:
+        require_writable(out)
+    except NotWritable as error:
+        raise typer.BadParameter(str(error)) from None
+    return out
+
+
 def bench(
     ctx: typer.Context,
-    out: Annotated[Path, typer.Option(help="The JSON document to write; the roofline goes beside it, as PNG.")],
+    out: Annotated[
+        Path,
+        typer.Option(callback=_writable, help="The JSON document to write; the roofline goes beside it, as PNG."),
+    ],
     peer: Annotated[list[str] | None, typer.Option(help="A peer to measure beside loomgen; repeatable.")] = None,
     suite: Annotated[list[SuiteName] | None, typer.Option(help="What is measured; repeatable.")] = None,
     filter_: Annotated[
@@ -53,7 +65,7 @@ def bench(
     Prints GPU kernel time and call time of every row, and the geometric mean of ours over each peer's. Exits 1 where
     an implementation failed on a row or our repeats are not the same bits, 3 without a GPU or a peer that was named.
     """
-    from loomgen.bench.evidence import command_of, commit_of, document, write_document
+    from loomgen.bench.evidence import command_of, commit_of, document
     from loomgen.bench.gpu import NoGpu
     from loomgen.bench.implementations import MissingPeer
     from loomgen.bench.session import Request
@@ -82,7 +94,7 @@ def bench(
 
 def _measured(request: Request, out: Path) -> Run:
     """The run; what was found so far is in ``out`` after each row."""
-    from loomgen.bench.evidence import document, write_document
+    from loomgen.bench.evidence import document
     from loomgen.bench.session import measure
 
     total = len(request.cases())

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -123,19 +121,15 @@ def _package_version(name: str) -> str:
         return "unknown"
 
 
-def write_document(
-    path: Path, card: Card, used: Mapping[str, str], commit: str, command: str, rows: Sequence[Row]
-) -> None:
-    """Writes the document; rows keep their order."""
-    document = {
+def document(card: Card, used: Mapping[str, str], commit: str, command: str, rows: Sequence[Row]) -> dict[str, Any]:
+    """What is written down; rows keep their order."""
+    return {
         **card.described(),
         "versions": dict(used),
         "commit": commit,
         "command": command,
         "rows": [asdict(row) for row in rows],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def table(rows: Sequence[Row]) -> str:

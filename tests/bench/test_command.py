@@ -56,3 +56,10 @@ def test_a_missing_peer_is_a_missing_tool(monkeypatch: pytest.MonkeyPatch, tmp_p
     result = loomgen(tmp_path, "bench", "--peer", "fla", "--out", str(tmp_path / "bench.json"))
     assert result.exit_code == 3
     assert "install fla-core" in result.output
+
+
+def test_where_no_document_can_be_written_nothing_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    requests = use_run(monkeypatch, run_of(row(64, loomgen=0.5, fla=1.0)))
+    result = loomgen(tmp_path, "bench", "--out", str(tmp_path))
+    assert result.exit_code == 2 and "--out" in result.output and "expected a file" in " ".join(result.output.split())
+    assert not requests

@@ -10,10 +10,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from loomgen.bench.evidence import Row, commit_of, compare, document, write_document
+from loomgen.bench.evidence import Row, commit_of, compare, document
 from loomgen.bench.gpu import Ceilings
 from loomgen.bench.roofline import NoPlotting, attainable_tflops, draw_roofline, points
 from loomgen.bench.table import table
+from loomgen.documents import write_document
 from loomgen.errors import LoomgenError
 from tests.bench.fakes import case, row, run_of
 

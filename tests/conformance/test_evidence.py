@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 from loomgen.conformance.compare import compare
-from loomgen.conformance.evidence import compared, failed, parse_card, table, write_document
+from loomgen.conformance.evidence import compared, document, failed, parse_card, table
 from loomgen.conformance.table import all_cases
+from loomgen.documents import write_document
 
 CASES = {case.name: case for case in all_cases()}
 
@@ -29,10 +30,10 @@ def test_document_and_table(tmp_path: Path) -> None:
     lost = failed(CASES["math_exp2_approx.from_-330_to_130"], RuntimeError("cuLaunchKernel: gone"))
     card = parse_card("NVIDIA H200, 1, 2, 3, 4")
     path = tmp_path / "new" / "conformance.h200.json"
-    write_document(path, card, {"nvcc": "13.0.88"}, "abc", "repeat it", [good, bad, lost])
-    document = json.loads(path.read_text())
-    assert list(document) == ["card", "driver", "clocks", "versions", "commit", "command", "rows"]
-    assert document["rows"][1] == {
+    write_document(path, document(card, {"nvcc": "13.0.88"}, "abc", "repeat it", [good, bad, lost]))
+    found = json.loads(path.read_text())
+    assert list(found) == ["card", "driver", "clocks", "versions", "commit", "command", "rows"]
+    assert found["rows"][1] == {
         "primitive": "ldmatrix_x2",
         "kernel": "mma_ldmatrix_x2",
         "case": "mma_ldmatrix_x2",
@@ -44,7 +45,7 @@ def test_document_and_table(tmp_path: Path) -> None:
         "ok": False,
         "first_failure": "[7] host 0xa5a5a5a5, device 0x00000000",
     }
-    assert (document["rows"][2]["bound"], document["rows"][2]["differing"]) == ("3 ulp, subnormals as 0", 1 << 20)
+    assert (found["rows"][2]["bound"], found["rows"][2]["differing"]) == ("3 ulp, subnormals as 0", 1 << 20)
     assert table([good, bad, lost]).splitlines()[-3:] == [
         "FAILED mma_ldmatrix_x2: [7] host 0xa5a5a5a5, device 0x00000000 (bound: bitwise)",
         "FAILED math_exp2_approx.from_-330_to_130: cuLaunchKernel: gone (bound: 3 ulp, subnormals as 0)",

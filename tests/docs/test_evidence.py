@@ -95,6 +95,12 @@ def test_errors_beside_peers_are_the_document_s(name: str, what: str) -> None:
     assert f"the largest error of {what} is {ours:.2e}, FLA's {fla:.2e}, FlashQLA's {flash_qla:.2e}" in page
 
 
+def test_the_error_without_decay_is_the_document_s() -> None:
+    row = next(row for row in document("forward")["rows"] if row["row"] == "acc-ragged4=512|8/16|packed|none")
+    page = " ".join((DOCS / "operator.md").read_text().split())
+    assert f"of a pack of 512 tokens at head dim 128 is at {row['rel_l2']['loomgen']['o']:.2e} in bf16" in page
+
+
 def test_a_training_call_s_errors_with_correlated_keys_and_its_kernels_are_the_document_s() -> None:
     found = document("training")
     page = " ".join(section(DOCS / "benchmarks.md", "Training calls on an H200").split())
