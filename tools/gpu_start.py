@@ -28,7 +28,8 @@ from loomgen.ops.arguments import Arguments
 from loomgen.ops.device import DeviceForward
 from loomgen.ops.dispatch import FAMILY, GATES, SLACK, STAGES, TABLES
 from loomgen.registry import KernelEntry, Registry
-from loomgen.runtime.bundle import Bundle, kernel_root
+from loomgen.root import kernel_root
+from loomgen.runtime.bundle import Bundle
 from loomgen.runtime.compilers import VARIABLE, find_compiler
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loomgen.errors import LoomgenError
+from loomgen.root import kernel_root
 
 if TYPE_CHECKING:
     from loomgen.ir.kernel import KernelSpec
@@ -49,8 +50,9 @@ class Project:
 
 
 def default_root() -> Path:
-    """The checkout that this package belongs to, wherever the command is run."""
-    return Path(__file__).resolve().parents[2]
+    """The project of a command without --root, wherever it is run: the checkout that holds this package, or its
+    bundle, which has kernels and no specs."""
+    return kernel_root()
 
 
 def matching(kernels: Sequence[KernelSpec], pattern: str | None) -> tuple[KernelSpec, ...]:

@@ -45,14 +45,16 @@ class EmulatedStage:
         )
 
 
-def emulated_stage(entry: KernelEntry, root: Path, *, source: Path | None = None) -> EmulatedStage:
-    """Compiles the kernel's source under ``root``, with the headers exported beside it; cached under ``build/``.
+def emulated_stage(
+    entry: KernelEntry, root: Path, *, source: Path | None = None, cache: Path | None = None
+) -> EmulatedStage:
+    """Compiles the kernel's source under ``root``, with the headers exported beside it; cached in ``cache``, by default
+    under ``build/``.
 
     ``source`` takes the place of the committed source. Raises EmulatorBuildError.
     """
-    return emulated_stages(
-        [(entry, source or root / entry.source.path)], root / "generated" / "include", root / "build" / "emulator"
-    )[0]
+    kernels = [(entry, source or root / entry.source.path)]
+    return emulated_stages(kernels, root / "generated" / "include", cache or root / "build" / "emulator")[0]
 
 
 def emulated_stages(

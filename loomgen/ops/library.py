@@ -14,19 +14,21 @@ import torch
 
 from loomgen.emulator.kernel import EmulatorOptions
 from loomgen.emulator.stage import EmulatedStage, emulated_stage
-from loomgen.registry import Registry, load
+from loomgen.registry import Registry, load, registry_path
 from loomgen.registry.model import KernelEntry
+from loomgen.root import BUNDLE, kernel_root
 from loomgen.runtime.bind import Value
+from loomgen.runtime.cache import default_cache_folder
 from loomgen.target import TARGETS
 
 OPERATOR_ARCH = "sm_100a"
-"""The target whose kernels run where the caller names none; every target has the stages of the operators."""
+"""The target whose kernels the emulator runs where the caller names none; every target has the stages of the operators,
+and all of them write tensors of the same shapes."""
 
 _EMULATE = "emulate"
 _CUDA = "cuda"
 BACKENDS = (_CUDA, _EMULATE, *(f"{_EMULATE}:{target.name}" for target in TARGETS))
 
-_ROOT = Path(__file__).resolve().parents[2]
 _COMPILATIONS = 2
 """g++ runs at a time: it wants a few hundred megabytes for a large kernel."""
 
@@ -48,10 +50,12 @@ class Library(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulatedLibrary:
-    """The kernels of a registry in the emulator, for CPU tensors. Compiled kernels are kept; threads may share it."""
+    """The kernels of a registry in the emulator, for CPU tensors. Compiled kernels are kept, on disk in ``cache``, by
+    default below ``root``; threads may share it."""
 
     registry: Registry
     root: Path
+    cache: Path | None = None
     options: EmulatorOptions = _DEFAULTS
     _stages: dict[str, EmulatedStage] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -61,7 +65,7 @@ class EmulatedLibrary:
         with self._lock:
             missing = [kernel for kernel in kernels if kernel.name not in self._stages]
             with ThreadPoolExecutor(_COMPILATIONS) as pool:
-                for stage in pool.map(lambda kernel: emulated_stage(kernel, self.root), missing):
+                for stage in pool.map(lambda kernel: emulated_stage(kernel, self.root, cache=self.cache), missing):
                     self._stages[stage.entry.name] = stage
 
     def launch(self, kernel: KernelEntry, given: Mapping[str, Value]) -> None:
@@ -85,16 +89,32 @@ def runs_on_gpu(backend: str | None, device: torch.device) -> bool:
 def library_of(backend: str | None) -> Library:
     """The library of a backend that has been checked and does not run on a GPU."""
     _, _, arch = (backend or _EMULATE).partition(":")
-    return emulated_library(arch or OPERATOR_ARCH)
+    return emulated_library(arch or default_arch())
+
+
+@cache
+def default_arch() -> str:
+    """:data:`OPERATOR_ARCH`, or where a bundle lacks it the first target that there is a registry of."""
+    root = kernel_root()
+    present = [target.name for target in TARGETS if (root / registry_path(target.name)).is_file()]
+    return OPERATOR_ARCH if OPERATOR_ARCH in present or not present else present[0]
 
 
 @cache
 def registry_of(arch: str) -> Registry:
-    """The registry of ``arch`` beside this package, read once a process; raises RegistryError."""
-    return load(arch, _ROOT)
+    """The registry of ``arch`` that this package runs, read once a process; raises RegistryError."""
+    return load(arch)
+
+
+def any_registry() -> Registry:
+    """A registry to take the sizes of tensors from, which are those of every target; raises RegistryError."""
+    return registry_of(default_arch())
 
 
 @cache
 def emulated_library(arch: str = OPERATOR_ARCH) -> EmulatedLibrary:
-    """The library of ``arch`` that a process shares."""
-    return EmulatedLibrary(registry=registry_of(arch), root=_ROOT)
+    """The library of ``arch`` that a process shares. A bundle may lie where nobody may write: what is compiled of it
+    goes to the user's cache."""
+    root = kernel_root()
+    cache = default_cache_folder() / "emulator" if root == BUNDLE else None
+    return EmulatedLibrary(registry=registry_of(arch), root=root, cache=cache)

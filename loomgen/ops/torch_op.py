@@ -21,7 +21,7 @@ from loomgen.ops.device import device_forward
 from loomgen.ops.device_backward import device_backward
 from loomgen.ops.dispatch import select
 from loomgen.ops.forward import Forward, forward, most_saved_bytes
-from loomgen.ops.library import OPERATOR_ARCH, check_backend, library_of, registry_of
+from loomgen.ops.library import any_registry, check_backend, library_of
 from loomgen.ops.packed import call_shape, state_shape
 from loomgen.ops.workspace import Save
 
@@ -118,7 +118,7 @@ def _present(values: Iterable[Tensor | None]) -> list[Tensor]:
 
 def _saved_shape(call: Arguments, n_sequences: int, save: Save) -> Tensor:
     """What a forward saves, as large as it may be whatever the lengths: no contents, and no lengths, are known here."""
-    kernels = select(registry_of(OPERATOR_ARCH), call_shape(call, n_sequences, keeps_lengths=True))
+    kernels = select(any_registry(), call_shape(call, n_sequences, keeps_lengths=True))
     n_bytes = most_saved_bytes(kernels, call, n_sequences, save)
     return torch.empty(n_bytes, dtype=torch.uint8, device=call.q.device)
 

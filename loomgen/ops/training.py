@@ -10,7 +10,7 @@ from loomgen.ops.asked import check_asked
 from loomgen.ops.backward import BackwardCall, backward_layout, backward_shape
 from loomgen.ops.batch import Batch
 from loomgen.ops.dispatch import select
-from loomgen.ops.library import OPERATOR_ARCH, registry_of
+from loomgen.ops.library import any_registry
 from loomgen.ops.placed import META
 from loomgen.ops.workspace import Save, check_save, counted_chunks, plan_forward
 
@@ -65,7 +65,7 @@ def training_bytes(
     )
     counted = counted_chunks(n_tokens, n_sequences, n_chunks if host_lengths else None)
     batch = Batch(n_sequences=n_sequences, n_chunks=counted, n_used=n_tokens, tables={})
-    registry = registry_of(OPERATOR_ARCH)
+    registry = any_registry()
     layout = backward_layout(registry, call, batch, on_device=not host_lengths)
     forward = select(registry, backward_shape(call, n_sequences, on_device=not host_lengths))
     scratch = plan_forward(forward, layout.sizes, save).scratch

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from loomgen.errors import LoomgenError
 from loomgen.registry.model import SCHEMA_VERSION, Registry
+from loomgen.root import kernel_root
 
 
 class RegistryError(LoomgenError):
@@ -21,12 +22,11 @@ def registry_path(arch: str) -> str:
 
 
 def load(arch: str, root: Path | None = None) -> Registry:
-    """The registry of ``arch`` in the project at ``root`` (default: the one that holds this package).
+    """The registry of ``arch`` in the project at ``root`` (default: :func:`~loomgen.root.kernel_root`).
 
     Raises :class:`RegistryError` naming the file and what is wrong with it.
     """
-    folder = Path(__file__).resolve().parents[2] if root is None else root
-    path = folder / registry_path(arch)
+    path = (kernel_root() if root is None else root) / registry_path(arch)
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

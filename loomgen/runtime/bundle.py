@@ -19,19 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from loomgen.registry import Registry, canonical_json, registry_path
+from loomgen.root import BUNDLE
 from loomgen.runtime.cache import CubinWarning
 from loomgen.runtime.content import SOURCE_HEADERS, content_keys
 from loomgen.target import Target
 
-BUNDLE = Path(__file__).resolve().parents[1] / "bundle"
-"""Where ``loomgen build --bundle`` writes, and a wheel carries, the bundle of this package."""
-
 _VERSION = 1
-
-
-def kernel_root(checkout: Path = BUNDLE.parents[1], bundle: Path = BUNDLE) -> Path:
-    """The folder with ``registry/`` and ``generated/``: the checkout that holds this package, else its bundle."""
-    return checkout if any((checkout / "registry").glob("registry_*.json")) else bundle
 
 
 @dataclass(frozen=True, slots=True)

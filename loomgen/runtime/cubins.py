@@ -13,7 +13,8 @@ from pathlib import Path
 
 from loomgen.errors import LoomgenError
 from loomgen.registry import KernelEntry
-from loomgen.runtime.bundle import Bundle, kernel_root
+from loomgen.root import kernel_root
+from loomgen.runtime.bundle import Bundle
 from loomgen.runtime.cache import CubinCache, CubinWarning, default_cache_folder
 from loomgen.runtime.compilers import Compiler, NoCompiler, find_compiler
 from loomgen.runtime.content import SOURCE_HEADERS, content_keys

@@ -183,7 +183,8 @@ def test_a_kernel_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, entry: Any) -> None:
             self.entry = entry
 
-    def emulated_stage(entry: Any, root: Any) -> Stage:
+    def emulated_stage(entry: Any, root: Any, cache: Any) -> Stage:
+        assert cache is None
         compiled.append(entry.name)
         return Stage(entry)
 

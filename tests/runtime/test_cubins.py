@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from loomgen.registry import KernelEntry, Registry
-from loomgen.runtime.bundle import Bundle, kernel_root
+from loomgen.root import kernel_root
+from loomgen.runtime.bundle import Bundle
 from loomgen.runtime.cache import CubinCache, CubinWarning, default_cache_folder
 from loomgen.runtime.content import StaleRegistry, content_keys
 from loomgen.runtime.cubins import CubinStore, NoCubin
