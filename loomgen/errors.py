@@ -1,4 +1,7 @@
-"""Errors: what a user did wrong (:class:`SpecError`) and what we did wrong (:class:`InternalError`)."""
+"""Errors: what a user did wrong (:class:`SpecError`), what is missing, and what we did wrong (:class:`InternalError`).
+
+Those that the command tells apart have a base here, so that to report one imports nothing of what raises it.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +43,18 @@ class SpecError(LoomgenError):
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
         super().__init__("; ".join(f"{d.span}: error {d.code}: {d.message}" for d in self.diagnostics))
+
+
+class MissingRequirement(LoomgenError):
+    """This machine lacks what was asked for: a program, a package, a GPU; the message says how to get it."""
+
+
+class NoGpu(MissingRequirement):
+    """There is no GPU to run on."""
+
+
+class KernelFault(LoomgenError):
+    """A kernel did something wrong where it ran."""
 
 
 class InternalError(LoomgenError):

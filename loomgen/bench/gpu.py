@@ -11,7 +11,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from loomgen.bench.timing import KernelTime, Timed, spread
-from loomgen.errors import LoomgenError
+from loomgen.errors import LoomgenError, NoGpu
 
 DEVICE = torch.device("cuda", 0)
 
@@ -23,10 +23,6 @@ _PROFILE_ATTEMPTS = 3
 _COPIED_BYTES = 2**32
 _PRODUCT_SIZE = 8192
 _CEILING_CALLS = 10
-
-
-class NoGpu(LoomgenError):
-    """There is no GPU to measure on."""
 
 
 class ProfileMismatch(LoomgenError):
@@ -55,7 +51,7 @@ class Ceilings:
 
 
 def require_gpu() -> None:
-    """Raises :class:`NoGpu`."""
+    """Raises NoGpu."""
     if not torch.cuda.is_available():
         raise NoGpu("no NVIDIA GPU that torch can use: times are measured on one")
 
@@ -65,7 +61,7 @@ class GpuTimer:
     each ends with a synchronisation. While the GPU writes, the host prepares the call: as much host time is hidden."""
 
     def __init__(self) -> None:
-        """Raises :class:`NoGpu`."""
+        """Raises NoGpu."""
         require_gpu()
         self._flushed = torch.empty(FLUSHED_BYTES, dtype=torch.int8, device=DEVICE)
         self.profile([lambda: None])  # the first profile of a process also starts the tracer

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from loomgen.bench.inputs import Inputs
-from loomgen.errors import LoomgenError
+from loomgen.errors import LoomgenError, MissingRequirement
 
 Result = tuple[Tensor, Tensor | None]
 Call = Callable[[], Result]
 
 
-class MissingPeer(LoomgenError):
+class MissingPeer(MissingRequirement):
     """A peer that cannot be imported: it is never left out silently."""
 
 

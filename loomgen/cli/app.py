@@ -23,16 +23,20 @@ from loomgen.cli.project import Project, default_root
 from loomgen.cli.render import render
 from loomgen.cli.schema import schema
 from loomgen.cli.verify import verify
-from loomgen.errors import LoomgenError
+
+_SHOWN_BY_TYPER = (typer.Exit, typer.Abort, *typer.BadParameter.__bases__, BrokenPipeError)
+"""Exits, wrong usage (the base of BadParameter, which typer does not export), a reader that wants no more."""
 
 
 class _ReportingGroup(TyperGroup):
-    """Prints what loomgen raises on purpose, as a user wants to read it."""
+    """Prints what a command raises as a user wants to read it."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except LoomgenError as error:
+        except Exception as error:
+            if isinstance(error, _SHOWN_BY_TYPER):
+                raise
             root = ctx.obj.root if isinstance(ctx.obj, Project) else default_root()
             raise typer.Exit(report(error, root)) from None
 

@@ -66,8 +66,6 @@ def bench(
     an implementation failed on a row or our repeats are not the same bits, 3 without a GPU or a peer that was named.
     """
     from loomgen.bench.evidence import command_of, commit_of, document
-    from loomgen.bench.gpu import NoGpu
-    from loomgen.bench.implementations import MissingPeer
     from loomgen.bench.session import Request
     from loomgen.bench.table import table
     from loomgen.bench.workloads import Pass, Suite
@@ -80,11 +78,7 @@ def bench(
         commit=commit_of(ctx.obj.root) if commit is None else commit,
         command=command_of(["loomgen"], sys.argv[1:]),
     )
-    try:
-        run = _measured(request, out)
-    except (NoGpu, MissingPeer) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(ExitCode.MISSING_TOOL) from None
+    run = _measured(request, out)
     write_document(out, document(run))
     typer.echo(json.dumps(document(run), indent=2) if as_json else table(run))
     _draw(run, out.with_suffix(".png"))

@@ -2,48 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from traceback import format_exception
 
 import typer
 
 from loomgen.cli.exit_codes import ExitCode
-from loomgen.errors import InternalError, LoomgenError, SpecError
+from loomgen.errors import InternalError, KernelFault, LoomgenError, MissingRequirement, SpecError
 from loomgen.toolchain.errors import BuildFailed
-from loomgen.toolchain.find import MissingTool
+
+_OUR_FAULT = "This is a fault of loomgen, not of your spec."
 
 
-def report(error: LoomgenError, root: Path) -> ExitCode:
+def report(error: Exception, root: Path) -> ExitCode:
     """Print ``error`` to stderr and return the code to exit with."""
+    message, code = _described(error, root)
+    typer.echo(message, err=True)
+    return code
+
+
+def _described(error: Exception, root: Path) -> tuple[str, ExitCode]:
     match error:
         case SpecError():
-            typer.echo(_spec_error(error, root), err=True)
-            return ExitCode.BAD_INPUT
-        case MissingTool():
-            typer.echo(f"error: {error}", err=True)
-            return ExitCode.MISSING_TOOL
+            return _spec_error(error, root), ExitCode.BAD_INPUT
+        case MissingRequirement():
+            return f"error: {error}", ExitCode.MISSING_TOOL
         case BuildFailed():
-            typer.echo(f"error: the build failed\n{error}", err=True)
-            return ExitCode.CHECK_FAILED
+            return f"error: the build failed\n{error}", ExitCode.CHECK_FAILED
+        case KernelFault():
+            return f"fault: {error}", ExitCode.CHECK_FAILED
         case InternalError():
-            typer.echo(f"{error}\nThis is a fault of loomgen, not of your spec.", err=True)
-            return ExitCode.INTERNAL
+            return f"{error}\n{_OUR_FAULT}", ExitCode.INTERNAL
+        case LoomgenError():
+            return f"error: {error}", ExitCode.BAD_INPUT
+        case OSError(filename=str() | Path() as path, strerror=str() as reason):
+            return f"error: {path}: {reason}", ExitCode.BAD_INPUT
+        case OSError():
+            return f"error: {error}", ExitCode.BAD_INPUT
+        case ModuleNotFoundError(name=str() as name) if name.partition(".")[0] != "loomgen":
+            return f"error: the package {name} is missing; `loomgen doctor` says what else is", ExitCode.MISSING_TOOL
         case _:
-            typer.echo(f"error: {error}", err=True)
-            return ExitCode.BAD_INPUT
-
-
-@contextmanager
-def faults_fail() -> Iterator[None]:
-    """A fault that the emulator finds is shown, and is a check that failed."""
-    from loomgen.emulator import EmulatorFault
-
-    try:
-        yield
-    except EmulatorFault as fault:
-        typer.echo(f"fault: {fault}", err=True)
-        raise typer.Exit(ExitCode.CHECK_FAILED) from None
+            return f"{''.join(format_exception(error))}{_OUR_FAULT}", ExitCode.INTERNAL
 
 
 def _spec_error(error: SpecError, root: Path) -> str:

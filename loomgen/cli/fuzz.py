@@ -14,6 +14,7 @@ from loomgen.cli.exit_codes import ExitCode
 from loomgen.cli.options import JsonOption
 from loomgen.cli.output import progress
 from loomgen.cli.project import Project
+from loomgen.errors import MissingRequirement
 
 if TYPE_CHECKING:
     from loomgen.fuzz import Report
@@ -33,8 +34,7 @@ def fuzz(
     Exits 1 when one fails; the first failure is shrunk, printed and written to build/fuzz/mismatch.yaml.
     """
     if find_spec("hypothesis") is None:
-        typer.echo("error: fuzzing needs hypothesis, which is not installed: pip install hypothesis", err=True)
-        raise typer.Exit(ExitCode.MISSING_TOOL)
+        raise MissingRequirement("fuzzing needs hypothesis, which is not installed: pip install hypothesis")
     from loomgen.fuzz import fuzz as run_fuzz
 
     project: Project = ctx.obj

@@ -33,7 +33,8 @@ def mutate(
     """Change one line of a kernel at a time and let the emulator find it out.
 
     Barriers, waits and commits are deleted and weakened, lane maps rotated, ring slots shifted, tiles accessed under
-    another swizzle. Exits 1 when a mutant survives: neither a fault nor another bit on any of the small problems.
+    another swizzle. Exits 1 when a mutant survives: neither a fault nor another bit on any of the small problems;
+    and when a kernel is at fault as it stands.
     """
     from loomgen.mutation import mutate as run_mutants
 

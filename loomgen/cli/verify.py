@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loomgen.cli.determinism import verify_determinism
-from loomgen.cli.errors import faults_fail
 from loomgen.cli.exit_codes import ExitCode
 from loomgen.cli.options import JsonOption, OneArchOption, StageOption
 from loomgen.cli.output import progress, show
@@ -88,12 +87,11 @@ def verify(
         verify_determinism(emulate=is_emulated, arch=arch, repeats=repeats, as_json=as_json)
         return
     rows: Sequence[VerifyRow | OpRow]
-    with faults_fail():
-        if op is None:
-            rows = _rows(ctx.obj, backend, arch, stage, parse_lengths(shape), parse_heads(heads), seeds)
-        else:
-            _check_op_options(ctx, backend)
-            rows = _op_rows(ctx.obj, op, arch, seeds)
+    if op is None:
+        rows = _rows(ctx.obj, backend, arch, stage, parse_lengths(shape), parse_heads(heads), seeds)
+    else:
+        _check_op_options(ctx, backend)
+        rows = _op_rows(ctx.obj, op, arch, seeds)
     show([_printable(row) for row in rows], _COLUMNS if op is None else _OP_COLUMNS, as_json=as_json)
     if not all(row.ok for row in rows):
         raise typer.Exit(ExitCode.CHECK_FAILED)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from loomgen.errors import LoomgenError
+from loomgen.errors import KernelFault
 from loomgen.toolchain.errors import BuildFailed
 
 
@@ -32,8 +32,8 @@ class FaultKind(IntEnum):
     BAD_REGISTERS = 16  # registers claimed by threads that have more, or released by threads that have fewer
 
 
-class EmulatorFault(LoomgenError):
-    """A kernel did something wrong: what, and where in the grid, the source and the spec.
+class EmulatorFault(KernelFault):
+    """What a kernel did wrong, and where in the grid, the source and the spec.
 
     ``statement`` is the nearest ``/// `` comment above the line, the spec statement it carries out.
     """

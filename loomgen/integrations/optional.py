@@ -5,10 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-from loomgen.errors import LoomgenError
+from loomgen.errors import MissingRequirement
 
 
-class MissingPackage(LoomgenError, ImportError):
+class MissingPackage(MissingRequirement, ImportError):
     """A package that an integration is about is not there, or cannot be imported; the message says how to get it."""
 
 

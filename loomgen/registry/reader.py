@@ -31,6 +31,8 @@ def load(arch: str, root: Path | None = None) -> Registry:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise RegistryError(f"{path}: no such registry; `loomgen render --arch {arch}` writes it") from None
+    except UnicodeDecodeError as error:
+        raise RegistryError(f"{path}: not UTF-8: {error.reason}") from None
     registry = parse_registry(text, str(path))
     if registry.arch != arch:
         raise RegistryError(f"{path}: arch is {registry.arch!r}, expected {arch!r}")

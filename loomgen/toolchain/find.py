@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loomgen.errors import LoomgenError
+from loomgen.errors import MissingRequirement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def newest_gxx(nvcc_version: str) -> int | None:
     return _NEWEST_GXX.get(_numbers(nvcc_version)[:2])
 
 
-class MissingTool(LoomgenError):
+class MissingTool(MissingRequirement):
     """A program that is not there; the message says how to get it."""
 
     def __init__(self, tool: Tool, reason: str) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from loomgen.emulator import EmulatorOptions
-from loomgen.errors import LoomgenError
+from loomgen.errors import NoGpu
 from loomgen.ops.library import emulated_library
 from loomgen.verify.op import run_on, run_op
 from loomgen.verify.op_cases import OpCase, OpInputs, op_inputs
@@ -28,10 +28,6 @@ _SPOILED_ON_CPU = 2**18
 _SPOILED_OF_EACH = 8
 _HEAD_START = 20_000_000
 """Cycles, some 10 ms, that each of several streams waits while the host fills all of them."""
-
-
-class NoGpu(LoomgenError):
-    """There is no GPU to run on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

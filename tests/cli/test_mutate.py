@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from loomgen.emulator import EmulatorFault, FaultKind
 from loomgen.mutation import MutantRow
 from loomgen.registry import KernelEntry
 from tests.cli.command import loomgen
@@ -49,6 +50,16 @@ def test_a_survivor_is_named_and_exits_1(tmp_path: Path, monkeypatch: pytest.Mon
     assert result.exit_code == 1
     assert [(row["line"], row["killed_by"]) for row in json.loads(result.stdout)] == [(7, "race"), (9, None)]
     assert result.stderr == f"error: survived: {NAME}:9: deleted: sync_block();\n"
+
+
+def test_a_faulty_original_exits_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def mutate(*arguments: Any, **options: Any) -> list[MutantRow]:
+        raise EmulatorFault(FaultKind.RACE, kernel=NAME, block=0, thread=1, line=7, statement=None, message="late")
+
+    monkeypatch.setitem(sys.modules, "loomgen.mutation", SimpleNamespace(mutate=mutate))
+    result = loomgen(write_project(tmp_path), "mutate", "--arch", "sm_90a")
+    assert result.exit_code == 1
+    assert result.stderr == f"fault: race at {NAME}:7, block 0, thread 1: late\n"
 
 
 @pytest.mark.parametrize("options", [("--arch", "sm_1"), ("--arch", "sm_90a", "--stage", "nothing")])

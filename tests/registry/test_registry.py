@@ -109,6 +109,13 @@ def test_load_says_how_to_make_a_missing_registry(tmp_path: Path) -> None:
         load("sm_90a", tmp_path)
 
 
+def test_load_refuses_what_is_not_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "registry").mkdir()
+    (tmp_path / "registry" / "registry_sm_90a.json").write_bytes(b'{"schema_version": "\xff"}')
+    with pytest.raises(RegistryError, match=r"registry_sm_90a\.json: not UTF-8: invalid start byte"):
+        load("sm_90a", tmp_path)
+
+
 def test_load_refuses_a_registry_of_another_architecture(tmp_path: Path) -> None:
     path = tmp_path / "registry" / "registry_sm_100a.json"
     path.parent.mkdir()

@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from loomgen.errors import NoGpu
 from loomgen.verify import OpCase, same_bits
 from loomgen.verify.determinism import CHECKS, SHAPES, DeterminismRow, alone, in_small, verify_determinism
 from loomgen.verify.fingerprint import digest, fingerprint, fingerprints
-from loomgen.verify.machines import Call, Emulator, Gpu, NoGpu, Results, make_call
+from loomgen.verify.machines import Call, Emulator, Gpu, Results, make_call
 
 PACK = OpCase(name="pack", lengths=(3, 0, 5), heads=(1, 2), head_dim=64)
 REPEATS = 4
