@@ -42,6 +42,8 @@ def _writable(out: Path) -> Path:
         require_writable(out)
     except NotWritable as error:
         raise typer.BadParameter(str(error)) from None
+    if out.suffix != ".json":
+        raise typer.BadParameter(f"{out}: want a name that ends in .json; the roofline goes beside it, as .png")
     return out
 
 

@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
+from loomgen.cli.options import OneArchOption
 from loomgen.cli.project import Project, matching
 
 
 def explain(
     ctx: typer.Context,
     stage: Annotated[str, typer.Argument(help="A stage, or a kernel's whole name; globs are allowed.")],
-    arch: Annotated[str, typer.Option(help="The target to explain for.")] = "sm_100a",
+    arch: OneArchOption = "sm_100a",
     after: Annotated[str | None, typer.Option(help="Print the program as this pass leaves it.")] = None,
     schedule: Annotated[bool, typer.Option("--schedule", help="Print the whole schedule, inferred parts too.")] = False,
 ) -> None:

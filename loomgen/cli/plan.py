@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loomgen.cli.options import JsonOption, OneArchOption
+from loomgen.cli.options import JsonOption, OneArchOption, parse_heads, parse_lengths
 from loomgen.cli.output import show
-from loomgen.cli.verify import parse_heads, parse_lengths
 
 if TYPE_CHECKING:
     from loomgen.ops.dispatch import CallShape
     from loomgen.ops.forecast import Forecast
-
-_MULTIPROCESSORS = 132
-_MOST_TOKENS = 2**31 - 1
 
 
 def plan(
@@ -28,7 +24,9 @@ def plan(
     v: Annotated[int, typer.Option("--v", help="Head dim of the values.")] = 128,
     dtype: Annotated[str, typer.Option(help="Of q, k and v: bf16 or f16.")] = "bf16",
     arch: OneArchOption = "sm_90a",
-    sms: Annotated[int, typer.Option(min=1, help="Multiprocessors that the scan is chosen for.")] = _MULTIPROCESSORS,
+    sms: Annotated[
+        int | None, typer.Option(min=1, help="Multiprocessors that the scan is chosen for (default: the operator's).")
+    ] = None,
     on_device: Annotated[bool, typer.Option("--on-device", help="Only the GPU knows the lengths.")] = False,
     raw_gates: Annotated[bool, typer.Option("--raw-gates", help="use_gate_in_kernel, g in --dtype.")] = False,
     raw_steps: Annotated[
@@ -38,22 +36,23 @@ def plan(
 ) -> None:
     """Print what the operator launches for sequences of these lengths: the scan and why, grids, memory.
 
-    The operator decides for 132 multiprocessors; another number shows what it would do if it were told.
+    The operator decides for one number of multiprocessors; another shows what it would do if it were told.
     """
+    from loomgen.ops.dispatch import MULTIPROCESSORS
     from loomgen.ops.forecast import forecast
     from loomgen.registry import load
     from loomgen.target import target_named
 
     target = target_named(arch)
     lengths = _lengths(seqlens)
-    key_heads, value_heads = parse_heads(heads)
+    key_heads, value_heads = parse_heads("--heads", heads)
     shape = _shape(len(lengths), value_heads, (k, v), dtype, on_device)
     shape = replace(
         shape,
         raw_gate=shape.activation if raw_gates else None,
         raw_step=shape.activation if raw_steps else None,
     )
-    found = forecast(load(arch, ctx.obj.root), target, shape, lengths, key_heads, sms)
+    found = forecast(load(arch, ctx.obj.root), target, shape, lengths, key_heads, sms or MULTIPROCESSORS)
     if as_json:
         typer.echo(json.dumps(asdict(found), indent=2))
     else:
@@ -61,12 +60,11 @@ def plan(
 
 
 def _lengths(text: str) -> tuple[int, ...]:
-    try:
-        lengths = parse_lengths(text)
-    except typer.BadParameter:
-        raise typer.BadParameter(f"--seqlens {text!r}: want lengths separated by commas, such as 4096,4096") from None
-    if sum(lengths) > _MOST_TOKENS:
-        raise typer.BadParameter(f"--seqlens {text!r}: {sum(lengths)} tokens, at most {_MOST_TOKENS}")
+    from loomgen.ops.arguments import MOST_TOKENS
+
+    lengths = parse_lengths("--seqlens", text)
+    if sum(lengths) > MOST_TOKENS:
+        raise typer.BadParameter(f"--seqlens {text!r}: {sum(lengths)} tokens, at most {MOST_TOKENS}")
     return lengths
 
 

@@ -12,7 +12,7 @@ import typer
 
 from loomgen.cli.determinism import verify_determinism
 from loomgen.cli.exit_codes import ExitCode
-from loomgen.cli.options import JsonOption, OneArchOption, StageOption
+from loomgen.cli.options import JsonOption, OneArchOption, StageOption, parse_heads, parse_lengths
 from loomgen.cli.output import progress, show
 from loomgen.cli.project import Project, default_root, matching
 
@@ -88,7 +88,9 @@ def verify(
         return
     rows: Sequence[VerifyRow | OpRow]
     if op is None:
-        rows = _rows(ctx.obj, backend, arch, stage, parse_lengths(shape), parse_heads(heads), seeds)
+        rows = _rows(
+            ctx.obj, backend, arch, stage, parse_lengths("--shape", shape), parse_heads("--heads", heads), seeds
+        )
     else:
         _check_op_options(ctx, backend)
         rows = _op_rows(ctx.obj, op, arch, seeds)
@@ -143,6 +145,8 @@ def _check_determinism_options(ctx: typer.Context, backend: Backend) -> bool:
             raise typer.BadParameter(f"--{name}: --determinism has shapes of its own")
     if _is_given(ctx, "backend") and backend is not Backend.EMULATE:
         raise typer.BadParameter(f"--backend {backend.value}: want emulate with --determinism, or a GPU without it")
+    if _is_given(ctx, "arch") and backend is not Backend.EMULATE:
+        raise typer.BadParameter(f"--arch {ctx.params['arch']}: a GPU has its own, want it with --backend emulate")
     _check_root(ctx)
     return backend is Backend.EMULATE
 
@@ -177,22 +181,3 @@ def _printable(row: VerifyRow | OpRow) -> dict[str, Any]:
     """The row with an error that JSON can hold: null where the tensor is not finite."""
     fields = dataclasses.asdict(row)
     return fields if math.isfinite(row.rel_l2) else {**fields, "rel_l2": None}
-
-
-def parse_lengths(text: str) -> tuple[int, ...]:
-    """``0,15,64`` as sequence lengths; raises BadParameter."""
-    parts = text.split(",")
-    if not all(part.strip().isdecimal() for part in parts):
-        raise typer.BadParameter(f"--shape {text!r}: want lengths separated by commas, such as 0,15,64")
-    return tuple(int(part) for part in parts)
-
-
-def parse_heads(text: str) -> tuple[int, int]:
-    """``2/4`` as key heads and value heads; raises BadParameter."""
-    parts = text.split("/")
-    if len(parts) != 2 or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
-        raise typer.BadParameter(f"--heads {text!r}: want key heads / value heads, such as 2/4")
-    key_heads, value_heads = (int(part) for part in parts)
-    if value_heads % key_heads != 0:
-        raise typer.BadParameter(f"--heads {text!r}: value heads must be a multiple of key heads")
-    return key_heads, value_heads

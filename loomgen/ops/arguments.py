@@ -15,7 +15,7 @@ from loomgen.ops.dispatch import ACTIVATIONS, HEAD_DIMS, RAW, STEPS
 
 _LARGEST = torch.finfo(torch.float32).max
 
-_MAX_TOKENS = 2**31 - 1
+MOST_TOKENS = 2**31 - 1
 """Token numbers are i32 in the window tables."""
 
 
@@ -124,8 +124,8 @@ def check_inputs(arguments: Arguments) -> None:
             _check_shape(name, gate, v.shape[:3], "[B, T, HV] of v")
     check_raw(arguments)
     n_tokens = q.shape[0] * q.shape[1]
-    if n_tokens > _MAX_TOKENS:
-        raise ValueError(f"q: {n_tokens} tokens, expected at most {_MAX_TOKENS}")
+    if n_tokens > MOST_TOKENS:
+        raise ValueError(f"q: {n_tokens} tokens, expected at most {MOST_TOKENS}")
 
 
 def _check_dtypes(arguments: Arguments) -> None:

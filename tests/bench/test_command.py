@@ -63,3 +63,13 @@ def test_where_no_document_can_be_written_nothing_is_measured(monkeypatch: pytes
     result = loomgen(tmp_path, "bench", "--out", str(tmp_path))
     assert result.exit_code == 2 and "--out" in result.output and "expected a file" in " ".join(result.output.split())
     assert not requests
+
+
+@pytest.mark.parametrize("name", ["bench.png", "bench", ".json"])
+def test_a_document_is_json_and_the_picture_lies_beside_it(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    requests = use_run(monkeypatch, run_of(row(64, loomgen=0.5, fla=1.0)))
+    result = loomgen(tmp_path, "bench", "--out", name)
+    assert result.exit_code == 2 and f"{name}: want a name that ends in .json" in " ".join(result.output.split())
+    assert not requests

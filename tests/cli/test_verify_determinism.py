@@ -50,6 +50,8 @@ def test_the_emulator_repeats_small_shapes(seen: list[Any]) -> None:
     assert result.exit_code == 0 and "ragged" in result.output and "00ff" in result.output
     ((machine, n_tokens, n_cases, repeats),) = seen
     assert (machine, n_cases, repeats) == (Emulator, len(SHAPES), 2) and n_tokens < 2000
+    assert verify("--backend", "emulate", "--arch", "sm_90a").exit_code == 0
+    assert seen == [(machine, n_tokens, n_cases, repeats)] * 2
 
 
 def test_a_difference_fails(seen: list[Any]) -> None:
@@ -74,6 +76,9 @@ def test_without_a_gpu_the_exit_code_says_so(seen: list[Any], monkeypatch: pytes
         (("--seeds", "2"), "--seeds: --determinism has shapes"),
         (("--stage", "wy"), "--stage: --determinism has shapes"),
         (("--shape", "1,2"), "--shape: --determinism has shapes"),
+        (("--arch", "sm_90a"), "--arch sm_90a: a GPU has its own"),
+        (("--arch", "sm_1"), "--arch sm_1: a GPU has its own"),
+        (("--backend", "emulate", "--arch", "sm_1"), "unknown target 'sm_1'"),
     ],
 )
 def test_other_options_are_refused(options: tuple[str, ...], message: str, seen: list[Any]) -> None:
