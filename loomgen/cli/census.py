@@ -9,7 +9,7 @@ import typer
 from loomgen.cli.build import build_selection
 from loomgen.cli.exit_codes import ExitCode
 from loomgen.cli.options import ArchOption, JobsOption, JsonOption, StageOption
-from loomgen.cli.output import progress, show
+from loomgen.cli.output import counting, show
 
 if TYPE_CHECKING:
     from loomgen.toolchain.census import CensusRow
@@ -33,10 +33,10 @@ def census(
     nvdisasm = find_tool(NVDISASM)
     built = build_selection(ctx.obj, arch, stage, jobs)
     rows: list[CensusRow] = []
-    with progress("disassembling") as update:
+    with counting("disassembling", len(built)) as on_kernel:
         for job in built:
             rows.append(census_row(job, nvdisasm))
-            update(len(rows), len(built))
+            on_kernel()
     _show(rows, as_json=as_json)
     faults = [fault for row in rows for fault in row.faults(strict=strict)]
     for fault in faults:

@@ -7,7 +7,7 @@ import dataclasses
 import typer
 
 from loomgen.cli.exit_codes import ExitCode
-from loomgen.cli.output import progress, show
+from loomgen.cli.output import counting, show
 
 REPEATS, REPEATS_IN_SMALL = 100, 2
 
@@ -36,14 +36,12 @@ def verify_determinism(*, emulate: bool, arch: str, repeats: int | None, as_json
 
     machine = Emulator(target_named(arch).name) if emulate else Gpu()
     cases = tuple(map(determinism.in_small, determinism.SHAPES)) if emulate else determinism.SHAPES
-    total = len(cases) * len(determinism.CHECKS)
-    started = iter(range(total))
-    with progress("repeating") as update:
+    with counting("repeating", len(cases) * len(determinism.CHECKS)) as on_check:
         rows = determinism.verify_determinism(
             machine,
             cases,
             repeats=repeats or (REPEATS_IN_SMALL if emulate else REPEATS),
-            on_check=lambda case, check: update(next(started), total),
+            on_check=on_check,
         )
     show([dataclasses.asdict(row) for row in rows], _COLUMNS, as_json=as_json)
     if not all(row.ok for row in rows):

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import typer
@@ -59,3 +60,12 @@ def progress(description: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(description, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def counting(description: str, total: int) -> Iterator[Callable[..., None]]:
+    """A progress bar of ``total`` things; yields what is called after each of them, with whatever says which it was."""
+    with progress(description) as update:
+        update(0, total)
+        done = count(1)
+        yield lambda *_: update(next(done), total)

@@ -8,7 +8,7 @@ import typer
 
 from loomgen.cli.exit_codes import ExitCode
 from loomgen.cli.options import ArchOption, StageOption
-from loomgen.cli.output import progress
+from loomgen.cli.output import counting
 from loomgen.cli.project import Project, compiler, headers, matching
 
 if TYPE_CHECKING:
@@ -49,15 +49,8 @@ def _render(project: Project, selection: Selection) -> dict[str, bytes]:
 
     kernels = selection.kernels(matching(project.kernels(), selection.stage_glob))
     total = sum(target.name in kernel.targets for kernel in kernels for target in selection.targets)
-    with progress("rendering") as update:
-        started = iter(range(total))
-        tree = render_tree(
-            kernels,
-            selection.targets,
-            compiler(),
-            headers(),
-            on_kernel=lambda kernel, target: update(next(started), total),
-        )
+    with counting("rendering", total) as on_kernel:
+        tree = render_tree(kernels, selection.targets, compiler(), headers(), on_kernel=on_kernel)
     return {path: content for path, content in tree.items() if selection.covers(path)}
 
 

@@ -13,7 +13,7 @@ import typer
 from loomgen.cli.determinism import verify_determinism
 from loomgen.cli.exit_codes import ExitCode
 from loomgen.cli.options import JsonOption, OneArchOption, StageOption, parse_heads, parse_lengths
-from loomgen.cli.output import progress, show
+from loomgen.cli.output import counting, show
 from loomgen.cli.project import Project, default_root, matching
 
 if TYPE_CHECKING:
@@ -113,9 +113,7 @@ def _rows(
 
     target = target_named(arch).name
     kernels = matching(project.kernels(), stage)
-    total = len(kernels) * seeds
-    started = iter(range(total))
-    with progress("verifying") as update:
+    with counting("verifying", len(kernels) * seeds) as on_kernel:
         return verify_stages(
             kernels,
             backend.value,
@@ -124,7 +122,7 @@ def _rows(
             tuple(range(seeds)),
             root=project.root,
             arch=target,
-            on_kernel=lambda kernel, seed: update(next(started), total),
+            on_kernel=on_kernel,
         )
 
 
@@ -165,15 +163,13 @@ def _op_rows(project: Project, op: str, arch: str, seeds: int) -> list[OpRow]:
     from loomgen.target import target_named
     from loomgen.verify import CASES, verify_op
 
-    total = len(CASES) * seeds
-    started = iter(range(total))
-    with progress("verifying") as update:
+    with counting("verifying", len(CASES) * seeds) as on_case:
         return verify_op(
             op,
             range(seeds),
             arch=target_named(arch).name,
             kernels=project.kernels,
-            on_case=lambda case, seed: update(next(started), total),
+            on_case=on_case,
         )
 
 

@@ -37,7 +37,7 @@ def render_tree(
     """All files of ``specs`` for ``targets``, by posix path from the project's root, sorted.
 
     Targets that may share sources belong together in ``targets``, as a :class:`Selection` puts them.
-    ``headers`` are exported as they are, by their path below the include folder. ``on_kernel`` is called before
+    ``headers`` are exported as they are, by their path below the include folder. ``on_kernel`` is called after
     each kernel, to show progress. Raises what the passes raise: ``SpecError`` or ``InternalError``.
     """
     files = {f"{HEADERS}/{path}": content for path, content in headers.items()}
@@ -66,10 +66,10 @@ def _render_kernels(
             key = (str(kernel.name), target.name)
             if key in rendered:
                 raise InternalError("render", f"two kernels are called {kernel.name}")
-            on_kernel(kernel, target)
             lowered = compiler.lower(kernel, target)
             content = kernel_source(kernel, compiler.emit_body(lowered)).encode("utf-8")
             rendered[key] = _Rendered(kernel=kernel, target=target, lowered=lowered, content=content)
+            on_kernel(kernel, target)
     return rendered
 
 

@@ -80,7 +80,7 @@ def verify_determinism(
     repeats: int,
     on_check: Callable[[str, str], None] = lambda case, check: None,
 ) -> list[DeterminismRow]:
-    """A row a case and check; ``on_check`` is told of each before it runs. Raises EmulatorFault."""
+    """A row a case and check; ``on_check`` is told of each that has run. Raises EmulatorFault."""
     return [row for case in cases for row in _Checked.of(machine, case).rows(repeats, on_check)]
 
 
@@ -110,8 +110,8 @@ class _Checked:
         whole = digest(self.prints)
         is_finite = all(bool(x.isfinite().all()) for x in self.first.values())
         for check, run in checks.items():
-            on_check(case.name, check)
             runs = run()
+            on_check(case.name, check)
             tensors = set[str]().union(*runs)
             yield DeterminismRow(
                 case=case.name,

@@ -92,7 +92,7 @@ def verify_op(
     and the gradients of the tensors that the case passes, raw ones as they are.
 
     ``kernels``, those of the specs, explain an error past its bound where an early one lasts; then the bound is
-    :data:`FROM_ROUNDING`. ``on_case`` is told of a case before it runs. Raises LoomgenError for an unknown operator,
+    :data:`FROM_ROUNDING`. ``on_case`` is told of each case that is done. Raises LoomgenError for an unknown operator,
     EmulatorFault.
     """
     if name not in OPERATORS:
@@ -100,8 +100,8 @@ def verify_op(
     rows: list[OpRow] = []
     for seed in seeds:
         for case in cases:
-            on_case(case.name, seed)
             rows += _rows(case, seed, arch, kernels if case.is_lasting else None)
+            on_case(case.name, seed)
     return rows
 
 

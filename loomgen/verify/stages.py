@@ -108,7 +108,7 @@ def verify_stages(
 
     Stages of the chain that are not among ``kernels`` are replaced by their rounded float64 results; a stage outside it
     is compared with its own meaning in float64. With the emulator, every output is also compared bit for bit with the
-    interpreter's ordered mode. ``on_kernel`` is told of a kernel and seed before they run. Raises EmulatorFault.
+    interpreter's ordered mode. ``on_kernel`` is told of each kernel and seed that are done. Raises EmulatorFault.
     """
     lowered = [lower(kernel, target_named(target_of(kernel, arch))) for kernel in kernels]
     run = interpreter(lowered, "rounded") if backend == "interp" else emulator(kernels, arch, root)
@@ -156,24 +156,25 @@ class _Chain:
         for stage, tensors in ORDER.items():
             found: list[dict[str, Tensor]] = []
             for kernel in (kernel for kernel in kernels if kernel.name.stage == stage):
-                self.on_kernel(str(kernel.name), seed)
                 found.append(_results(self.run, kernel, problem, known, seed))
                 wanted = None if self.check is None else _results(self.check, kernel, problem, known, seed)
                 rows += _compared(kernel, found[-1], wanted, problem.expected, seed)
+                self.on_kernel(str(kernel.name), seed)
             known = {**known, **(found[0] if found else {name: rounded[name] for name in tensors})}
         return rows
 
     def rows_alone(self, kernel: KernelSpec, case: Case, seed: int) -> list[VerifyRow]:
         """A kernel of no chain, against its meaning."""
         name = str(kernel.name)
-        self.on_kernel(name, seed)
         results, exact = case.fresh(), {name: tensor.double() for name, tensor in case.fresh().items()}
         wanted = None if self.check is None else case.fresh()
         self.run(name, {**case.given, **results}, seed)
         self.exact(name, {**case.given, **exact}, seed)
         if self.check is not None and wanted is not None:
             self.check(name, {**case.given, **wanted}, seed)
-        return _compared(kernel, results, wanted, exact, seed)
+        rows = _compared(kernel, results, wanted, exact, seed)
+        self.on_kernel(name, seed)
+        return rows
 
 
 def _results(run: StageRunner, kernel: KernelSpec, problem: Problem, known: Inputs, seed: int) -> dict[str, Tensor]:

@@ -90,13 +90,18 @@ def test_two_kernels_of_one_name_are_refused() -> None:
         render_tree([kernel(), kernel()], (SM_90A,), fake_compiler(), HEADERS)
 
 
-def test_progress_is_reported_for_each_kernel_and_target() -> None:
+def test_progress_is_reported_after_each_kernel_and_target() -> None:
     seen: list[tuple[str, Target]] = []
+
+    def printed(lowered: FakeLowered) -> str:
+        seen.append(("printed", lowered.target))
+        return body(lowered)
+
     render_tree(
         [kernel()],
         (SM_100A, SM_103A),
-        fake_compiler(),
+        fake_compiler(printed),
         HEADERS,
         on_kernel=lambda spec, target: seen.append((spec.name.stage, target)),
     )
-    assert seen == [("copy", SM_100A), ("copy", SM_103A)]
+    assert seen == [(what, target) for target in (SM_100A, SM_103A) for what in ("printed", "copy")]

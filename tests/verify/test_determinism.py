@@ -40,12 +40,14 @@ class Fake:
     change: Callable[[Fake, Call, int, dict[str, Tensor]], None] = lambda *_: None
     memory: float = 0.0
     n_running: int = 0
+    n_runs: int = 0
     shared: dict[str, Tensor] = field(default_factory=dict)
 
     def place(self, call: Call) -> Call:
         return call
 
     def run(self, call: Call, repeat: int) -> Results:
+        self.n_runs += 1
         results = honest(call)
         self.change(self, call, repeat, results)
         return results
@@ -62,9 +64,12 @@ class Fake:
 
 def rows_of(machine: Fake, case: OpCase = PACK) -> dict[str, DeterminismRow]:
     told: list[tuple[str, str]] = []
-    rows = verify_determinism(
-        machine, (case,), repeats=REPEATS, on_check=lambda name, check: told.append((name, check))
-    )
+
+    def on_check(name: str, check: str) -> None:
+        told.append((name, check))
+        assert machine.n_runs > len(told)  # the first call, and the check's own
+
+    rows = verify_determinism(machine, (case,), repeats=REPEATS, on_check=on_check)
     assert told == [(case.name, check) for check in CHECKS] == [(row.case, row.check) for row in rows]
     return {row.check: row for row in rows}
 
