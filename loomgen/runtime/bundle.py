@@ -65,16 +65,15 @@ class Bundle:
     def write(self, registry: Registry, target: Target, root: Path, cubins: Mapping[str, Path], nvcc: str) -> None:
         """Copies the registry of ``target``, its sources and headers from the project at ``root``, and ``cubins`` (by
         kernel name), which ``nvcc`` of that version made from them. Cubins bundled before for ``target`` are dropped.
+        The project may be the bundle itself.
         """
         kernels = [kernel for kernel in registry.kernels if kernel.name in cubins]
         contents = content_keys(kernels, target, root)
         folder = self._cubins(target)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        _copy(root, self.folder, registry_path(target.name))
-        for kernel in registry.kernels:
-            _copy(root, self.folder, kernel.source.path)
-        shutil.copytree(root / SOURCE_HEADERS, self.folder / SOURCE_HEADERS, dirs_exist_ok=True)
+        if root != self.folder:
+            self._copy_sources(registry, root)
         for name, cubin in cubins.items():
             shutil.copyfile(cubin, folder / f"{name}.cubin")
         entries = {
@@ -84,14 +83,15 @@ class Bundle:
         manifest = {"version": _VERSION, "nvcc": nvcc, "cubins": entries}
         (folder / "manifest.json").write_bytes(canonical_json(manifest))
 
+    def _copy_sources(self, registry: Registry, root: Path) -> None:
+        for path in (registry_path(registry.arch), *(kernel.source.path for kernel in registry.kernels)):
+            (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(root / path, self.folder / path)
+        shutil.copytree(root / SOURCE_HEADERS, self.folder / SOURCE_HEADERS, dirs_exist_ok=True)
+
     def _cubins(self, target: Target) -> Path:
         return self.folder / "cubin" / target.name
 
 
 def _made_from(entry: Mapping[str, str] | None, content: str) -> bool:
     return entry is not None and entry["content"] == content
-
-
-def _copy(root: Path, target: Path, path: str) -> None:
-    (target / path).parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(root / path, target / path)

@@ -63,6 +63,14 @@ def test_a_new_bundle_takes_the_place_of_the_old(bundle: Bundle, tmp_path: Path)
     assert store.cubins(registry.kernels[:1], SM_90A) == {NAMES[0]: cubin_of(NAMES[0], "changed")}
 
 
+def test_an_installed_package_may_build_its_bundle_anew(bundle: Bundle, tmp_path: Path) -> None:
+    registry = write_project(tmp_path / "project")
+    build(tmp_path / "project", "--bundle", "--stage", "first")
+    build(bundle.folder, "--bundle")
+    store = CubinStore(root=bundle.folder, bundle=bundle)
+    assert store.cubins(registry.kernels, SM_90A) == {name: cubin_of(name) for name in NAMES}
+
+
 def test_without_the_option_there_is_no_bundle(bundle: Bundle, tmp_path: Path) -> None:
     write_project(tmp_path / "project")
     assert "bundled" not in build(tmp_path / "project")
