@@ -35,7 +35,8 @@ def rebound(function: FunctionType, name: str, value: object) -> FunctionType:
 
 
 def _copy(function: FunctionType, scope: dict[str, Any], closure: tuple[CellType, ...] | None) -> FunctionType:
-    copy = FunctionType(function.__code__, scope, function.__name__, function.__defaults__, closure)
+    # Dynamo keeps what it compiled by code object, and that runs only among the globals it was compiled with.
+    copy = FunctionType(function.__code__.replace(), scope, function.__name__, function.__defaults__, closure)
     copy.__kwdefaults__ = function.__kwdefaults__
     update_wrapper(copy, function)
     return copy

@@ -119,23 +119,33 @@ def chunk_rule(
 
 
 def _changes(model: nn.Module, rule: Callable[..., Any]) -> Iterator[_Change]:
+    forwards: dict[FunctionType, FunctionType] = {}  # one copy for all layers of a class: a compiler compiles it once
     for name, layer in model.named_modules():
         own = vars(layer)
         if callable(own.get(ATTRIBUTE)):
             yield _Change(layer=layer, name=ATTRIBUTE, before=own[ATTRIBUTE], after=rule)
         elif reads_global(type(layer).forward, FUNCTION):
-            if _FORWARD in own:
+            if _is_replaced(layer):
                 raise LoomgenError(
                     f"{name}: its forward was replaced already, by a hook or an earlier use_loomgen: restore that first"
                 )
-            yield _Change(layer=layer, name=_FORWARD, before=None, after=_forward(layer, rule))
+            yield _Change(layer=layer, name=_FORWARD, before=None, after=_forward(layer, rule, forwards))
 
 
-def _forward(layer: nn.Module, rule: Callable[..., Any]) -> MethodType:
+def _forward(layer: nn.Module, rule: Callable[..., Any], forwards: dict[FunctionType, FunctionType]) -> MethodType:
+    """The bound forward of ``layer`` that calls ``rule``; ``forwards`` has the copies that were made before."""
     forward = type(layer).forward
     if not isinstance(forward, FunctionType):
         raise LoomgenError(f"{type(layer).__name__}.forward: a {type(forward).__name__}, expected a function")
-    return MethodType(rebound(forward, FUNCTION, rule), layer)
+    if forward not in forwards:
+        forwards[forward] = rebound(forward, FUNCTION, rule)
+    return MethodType(forwards[forward], layer)
+
+
+def _is_replaced(layer: nn.Module) -> bool:
+    """Whether ``layer`` has another forward than its class; a pickled layer comes back with its class's own."""
+    own = vars(layer).get(_FORWARD)
+    return own is not None and own != MethodType(type(layer).forward, layer)
 
 
 def _transformers() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from importlib.metadata import PackageNotFoundError
 from typing import Any
 
@@ -78,6 +79,25 @@ def test_a_context_restores_whatever_happens(model: nn.Sequential) -> None:
 def test_compiled_models_run_what_they_were_switched_to(model: nn.Sequential) -> None:
     with use_loomgen(model, rule=thrice):
         assert torch.compile(model, backend="eager")(X) == 9
+
+
+def test_layers_that_are_compiled_one_by_one_run_what_they_were_switched_to() -> None:
+    model, other = nn.Sequential(Calling(), Calling()), Calling()
+    with use_loomgen(model, rule=thrice):
+        for layer in (*model, other):
+            layer.compile(backend="aot_eager")
+        assert model(X) == 9 and other(X) == 1
+    assert model(X) == 1
+
+
+def test_a_pickled_model_can_be_switched_again() -> None:
+    model = nn.Sequential(Calling())
+    use_loomgen(model, rule=thrice)
+    copied = pickle.loads(pickle.dumps(model))
+    assert model(X) == 3 and copied(X) == 1
+    with use_loomgen(copied, rule=thrice):
+        assert copied(X) == 3
+    assert copied(X) == 1
 
 
 def test_loomgen_is_what_runs(model: nn.Sequential, monkeypatch: pytest.MonkeyPatch) -> None:
