@@ -5,7 +5,7 @@ Messages name the argument, its value and what was expected: TypeError for types
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -65,6 +65,15 @@ class Arguments(NamedTuple):
         return {name: x for name, x in optional.items() if x is not None}
 
 
+_PLAIN = frozenset((Tensor, torch.nn.Parameter, type(None), bool, int, float, str))
+"""Of arguments that are no tensors of a class of their own."""
+
+
+def has_subclasses(values: Iterable[object]) -> bool:
+    """Whether a tensor among ``values`` is of a class of its own, which may lie anywhere or have no memory at all."""
+    return any(issubclass(kind, Tensor) for kind in {*map(type, values)} - _PLAIN)
+
+
 def check_types(arguments: Arguments) -> None:
     """Every tensor is one, on the device of q (``cu_seqlens_cpu``: on the CPU)."""
     tensors = {**arguments.tensors(), **arguments.offsets()}
@@ -109,7 +118,16 @@ def check_scale(scale: float | None) -> None:
 
 
 def check_inputs(arguments: Arguments) -> None:
-    """Dtypes and shapes of q, k, v, g and beta: [B, T, heads, dim] and [B, T, HV]."""
+    """Dtypes and shapes of q, k, v, g and beta, and how many tokens there are."""
+    check_shapes(arguments)
+    n_tokens = arguments.q.shape[0] * arguments.q.shape[1]
+    if n_tokens > MOST_TOKENS:
+        raise ValueError(f"q: {n_tokens} tokens, expected at most {MOST_TOKENS}")
+
+
+def check_shapes(arguments: Arguments) -> None:
+    """Dtypes and shapes of q, k, v, g and beta: [B, T, heads, dim] and [B, T, HV]. Bounds no size, for a compiler would
+    hold later calls to it."""
     _check_dtypes(arguments)
     q, v = arguments.q, arguments.v
     for name, x in (("q", q), ("v", v)):
@@ -123,9 +141,6 @@ def check_inputs(arguments: Arguments) -> None:
         if gate is not None:
             _check_shape(name, gate, v.shape[:3], "[B, T, HV] of v")
     check_raw(arguments)
-    n_tokens = q.shape[0] * q.shape[1]
-    if n_tokens > MOST_TOKENS:
-        raise ValueError(f"q: {n_tokens} tokens, expected at most {MOST_TOKENS}")
 
 
 def _check_dtypes(arguments: Arguments) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from loomgen.ops.arguments import Arguments
-from loomgen.ops.backward import BackwardCall, Gradients
+from loomgen.ops.arguments import Arguments, has_subclasses
+from loomgen.ops.backward import BackwardCall, Gradients, named_gradients
 from loomgen.ops.forward import Forward
-from loomgen.ops.transforms import without_second_derivative
+from loomgen.ops.transforms import refuse_batched, without_second_derivative
 from loomgen.ops.workspace import Save
 
 DIFFERENTIABLE = ("q", "k", "v", "g", "beta", "initial_state", "A_log", "dt_bias")
@@ -87,6 +87,11 @@ def remember(ctx: Any, call: Arguments, save: Save, saved: Tensor) -> None:
     ctx.beta_dtype = call.beta.dtype
 
 
+def dispatched_backward(call: BackwardCall) -> Gradients:
+    """By torch's dispatcher, which knows what tensor subclasses hold."""
+    return named_gradients(call, torch.ops.loomgen.gdn_backward.default(*call))
+
+
 def gradients(
     ctx: Any,
     do: Tensor | None,
@@ -97,6 +102,7 @@ def gradients(
     """The gradients of DIFFERENTIABLE, None where they are not ``needed`` or zero."""
     if do is None and dht is None:
         return (None,) * len(DIFFERENTIABLE)
+    refuse_batched(do, dht)
     if torch.is_grad_enabled():
         with torch.no_grad():
             found_once = gradients(ctx, do, dht, needed, run)
@@ -110,7 +116,7 @@ def gradients(
         do, dht, v, g, beta, ctx.scale, state, cu_seqlens, cu_seqlens_cpu, A_log, dt_bias, saved, ctx.key_heads,
         normalise, state_v_first, allow_neg_eigval, save, of_inputs=any((*of_inputs, of_A, of_bias)), of_state=of_state,
     )  # fmt: skip
-    found = run(call)
+    found = (dispatched_backward if has_subclasses(call) else run)(call)
     d_beta = found.beta
     if d_beta is not None and d_beta.dtype is not ctx.beta_dtype:
         d_beta = d_beta.to(ctx.beta_dtype)

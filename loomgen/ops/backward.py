@@ -12,7 +12,7 @@ from loomgen.ops.batch import Batch, known_batch
 from loomgen.ops.dispatch import CallShape, ScanVariant, select
 from loomgen.ops.dispatch_backward import BackwardKernels, select_backward
 from loomgen.ops.library import Library
-from loomgen.ops.packed import dims, packed, values_first
+from loomgen.ops.packed import dims, packed, values_first, vector_offset
 from loomgen.ops.workspace import Save, Workspace, plan_backward, plan_forward
 from loomgen.registry import Registry
 from loomgen.runtime.bind import Value
@@ -96,7 +96,7 @@ def backward(call: BackwardCall, library: Library, *, variant: ScanVariant | Non
     given: dict[str, Value] = {
         **layout.sizes,
         **backward_inputs(call),
-        **layout.saved.views(call.saved),
+        **layout.saved.views(as_left(call.saved)),
         **layout.workspace.allocate(call.v.device),
         **batch.tables,
         "seq_chunks": batch.tables["seq_chunk_start"],
@@ -105,6 +105,12 @@ def backward(call: BackwardCall, library: Library, *, variant: ScanVariant | Non
     for kernel in layout.kernels.in_order():
         library.launch(kernel, given)
     return gradients_of(tuple(results.values()), places_of(results))
+
+
+def as_left(saved: Tensor) -> Tensor:
+    """What the forward has saved, as it lay: hooks may have brought it back to where no vector starts."""
+    is_as_left = vector_offset(saved) == 0 and saved.is_contiguous()
+    return saved if is_as_left else saved.clone(memory_format=torch.contiguous_format)
 
 
 def known_lengths(call: BackwardCall, offsets: Tensor | None) -> Sequence[int]:

@@ -10,7 +10,7 @@ from loomgen.ops.backward import backward
 from loomgen.ops.checks import checked_lengths
 from loomgen.ops.dispatch import ACTIVATIONS, CHUNK
 from loomgen.ops.forward import forward
-from loomgen.ops.library import library_of, runs_on_gpu
+from loomgen.ops.library import EMULATE, library_of, runs_on_gpu
 from loomgen.ops.torch_op import gdn_forward, is_watched, observed_forward
 from loomgen.ops.transforms import refuse_transforms
 from loomgen.ops.workspace import Save, check_save
@@ -90,7 +90,7 @@ def _run(arguments: Arguments, save: Save, backend: str | None, checked: bool) -
     if isinstance(arguments.q, Tensor):
         if runs_on_gpu(backend, arguments.q.device):
             return gdn_forward(arguments, checked, save)
-        if backend is None and is_watched(arguments.q):
+        if is_watched(arguments) and (backend is None or (backend == EMULATE and not arguments.q.is_cuda)):
             return observed_forward(arguments, checked, save)
     lengths, library = checked_lengths(arguments, backend, checked), library_of(backend)
     if not wants_gradients(arguments):

@@ -13,6 +13,7 @@ from loomgen.ops.allocation import Allocation, allocation
 from loomgen.ops.backward import (
     BackwardCall,
     Gradients,
+    as_left,
     backward_inputs,
     backward_layout,
     gradients_of,
@@ -58,7 +59,7 @@ class BackwardPlan:
                 x.zero_()
         self.launches.run([
             call.v, call.do, call.initial_state, call.dht, call.g, call.beta, call.A_log, call.dt_bias,
-            *results, self.workspace(), _as_left(call.saved),
+            *results, self.workspace(), as_left(call.saved),
         ])  # fmt: skip
         return gradients_of(results, self.places)
 
@@ -106,12 +107,6 @@ class DeviceBackward:
             workspace=allocation((layout.workspace.n_bytes,), torch.uint8, device),
             has_slack=batch.n_used < layout.sizes["T"] or on_device,
         )
-
-
-def _as_left(saved: Tensor) -> Tensor:
-    """What the forward has saved, as it lay: hooks may have brought it back to where no vector starts."""
-    is_as_left = vector_offset(saved) == 0 and saved.is_contiguous()
-    return saved if is_as_left else saved.clone(memory_format=torch.contiguous_format)
 
 
 def _batch(call: BackwardCall, offsets: Tensor | None) -> Batch:

@@ -25,9 +25,9 @@ OPERATOR_ARCH = "sm_100a"
 """The target whose kernels the emulator runs where the caller names none; every target has the stages of the operators,
 and all of them write tensors of the same shapes."""
 
-_EMULATE = "emulate"
+EMULATE = "emulate"
 _CUDA = "cuda"
-BACKENDS = (_CUDA, _EMULATE, *(f"{_EMULATE}:{target.name}" for target in TARGETS))
+BACKENDS = (_CUDA, EMULATE, *(f"{EMULATE}:{target.name}" for target in TARGETS))
 
 _COMPILATIONS = 2
 """g++ runs at a time: it wants a few hundred megabytes for a large kernel."""
@@ -79,7 +79,7 @@ def check_backend(backend: str | None, device: torch.device) -> None:
         raise ValueError(f"backend: {backend!r}, expected None or one of {', '.join(BACKENDS)}")
     wanted = _CUDA if runs_on_gpu(backend, device) else "cpu"
     if device.type != wanted:
-        raise ValueError(f"q: on {device}, expected {wanted} with backend {backend or _EMULATE}")
+        raise ValueError(f"q: on {device}, expected {wanted} with backend {backend or EMULATE}")
 
 
 def runs_on_gpu(backend: str | None, device: torch.device) -> bool:
@@ -88,7 +88,7 @@ def runs_on_gpu(backend: str | None, device: torch.device) -> bool:
 
 def library_of(backend: str | None) -> Library:
     """The library of a backend that has been checked and does not run on a GPU."""
-    _, _, arch = (backend or _EMULATE).partition(":")
+    _, _, arch = (backend or EMULATE).partition(":")
     return emulated_library(arch or default_arch())
 
 

@@ -36,7 +36,7 @@ class PlacedLaunches:
             x = tensors[i]
             assert x is not None
             tensors[i] = packed(name, x)
-        starts = [0 if x is None else x.data_ptr() for x in tensors]
+        starts = [_start(x) for x in tensors]
         self.launches.run([starts[i] + offset for i, offset in self.places])
 
 
@@ -60,6 +60,14 @@ def placed(
         places=tuple(places[name] for name in launches.names),
         copied=tuple((numbers[name], name) for name, x in originals.items() if _is_copy(inputs[name], x)),
     )
+
+
+def _start(x: Tensor | None) -> int:
+    """The address of ``x``, 0 without it; raises TypeError for a tensor that has elements and no memory."""
+    address = 0 if x is None else x.data_ptr()
+    if not address and x is not None and x.numel():
+        raise TypeError(f"a {type(x).__name__} without memory, expected a plain tensor")
+    return address
 
 
 def _is_copy(used: Value, original: Tensor | None) -> bool:

@@ -13,16 +13,33 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from loomgen.ops.arguments import Arguments, check_scale, check_tensors
-from loomgen.ops.autograd import PLACES, Runner, differentiable, gradients, remember, wants_gradients
-from loomgen.ops.backward import BackwardCall, Gradients, backward, named_gradients, new_results, result_shapes
+from loomgen.ops.arguments import (
+    Arguments,
+    check_scale,
+    check_shapes,
+    check_state,
+    check_tensors,
+    check_types,
+    has_subclasses,
+)
+from loomgen.ops.autograd import (
+    PLACES,
+    Runner,
+    differentiable,
+    dispatched_backward,
+    gradients,
+    remember,
+    wants_gradients,
+)
+from loomgen.ops.backward import BackwardCall, Gradients, backward, new_results, result_shapes
 from loomgen.ops.checks import checked_lengths
 from loomgen.ops.device import device_forward
 from loomgen.ops.device_backward import device_backward
-from loomgen.ops.dispatch import select
+from loomgen.ops.dispatch import SCAN_VARIANTS, select
 from loomgen.ops.forward import Forward, forward, most_saved_bytes
 from loomgen.ops.library import any_registry, check_backend, library_of
 from loomgen.ops.packed import call_shape, state_shape
+from loomgen.ops.sequences import check_vector
 from loomgen.ops.workspace import Save
 
 _FORWARD, _BACKWARD = "gdn_forward", "gdn_backward"
@@ -50,7 +67,7 @@ def gdn_forward(call: Arguments, checked: bool, save: Save) -> tuple[Tensor, Ten
     """
     check_backend("cuda", call.q.device)
     try:
-        if is_watched(call.q):
+        if is_watched(call):
             return observed_forward(call, checked, save)
         check_scale(call.scale)
         if wants_gradients(call):
@@ -69,9 +86,9 @@ def observed_forward(call: Arguments, checked: bool, save: Save) -> tuple[Tensor
     return o, final[0] if call.output_final_state else None
 
 
-def is_watched(q: Tensor) -> bool:
+def is_watched(call: Arguments) -> bool:
     """Whether something wants to see the operator: a compiler, a mode such as fake tensors, a tensor subclass."""
-    return torch.compiler.is_compiling() or type(q) is not Tensor or _get_current_dispatch_mode() is not None
+    return torch.compiler.is_compiling() or _get_current_dispatch_mode() is not None or has_subclasses(call)
 
 
 def _run(call: Arguments, checked: bool, save: Save | None, *, is_roomy: bool = False) -> Forward:
@@ -101,10 +118,16 @@ def _forward_on_cpu(*values: Any) -> list[Tensor]:
 
 
 def _forward_shapes(*values: Any) -> list[Tensor]:
-    """What the operator returns, without contents: results are contiguous, however ``v`` lies."""
+    """What the operator returns, without contents: results are contiguous, however ``v`` lies. Raises what a call would
+    that only looks at dtypes and shapes."""
     *fields, _, save = values
     call = Arguments(*fields)
+    check_types(call)
+    check_shapes(call)
+    if call.cu_seqlens is not None:
+        check_vector("cu_seqlens", call.cu_seqlens)
     n_sequences = call.q.shape[0] if call.cu_seqlens is None else call.cu_seqlens.shape[0] - 1
+    check_state(call, n_sequences)
     o = torch.empty(call.v.shape, dtype=call.v.dtype, device=call.v.device)
     shape = state_shape(call, n_sequences)
     final = None if shape is None else torch.empty(shape, dtype=torch.float32, device=call.v.device)
@@ -118,7 +141,8 @@ def _present(values: Iterable[Tensor | None]) -> list[Tensor]:
 
 def _saved_shape(call: Arguments, n_sequences: int, save: Save) -> Tensor:
     """What a forward saves, as large as it may be whatever the lengths: no contents, and no lengths, are known here."""
-    kernels = select(any_registry(), call_shape(call, n_sequences, keeps_lengths=True))
+    shape = call_shape(call, n_sequences, keeps_lengths=True)
+    kernels = select(any_registry(), shape, SCAN_VARIANTS[0])  # no guard on n_sequences: sizes are the same
     n_bytes = most_saved_bytes(kernels, call, n_sequences, save)
     return torch.empty(n_bytes, dtype=torch.uint8, device=call.q.device)
 
@@ -149,7 +173,7 @@ def _differentiate(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
     if not hasattr(ctx, "key_heads"):
         raise RuntimeError("gdn_forward: save is None, expected minimal or states where gradients are asked for")
     needed = [ctx.needs_input_grad[place] for place in PLACES]
-    found = gradients(ctx, grads[0], grads[1] if ctx.has_final else None, needed, _dispatched_backward)
+    found = gradients(ctx, grads[0], grads[1] if ctx.has_final else None, needed, dispatched_backward)
     every: list[Any] = [None] * len(ctx.needs_input_grad)
     for place, gradient in zip(PLACES, found, strict=True):
         every[place] = gradient
@@ -159,10 +183,6 @@ def _differentiate(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
 def _refuse_second_derivatives(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
     """The rule of ``gdn_backward``."""
     raise NotImplementedError("gdn_backward: has no derivative: gradients of gradients are not supported")
-
-
-def _dispatched_backward(call: BackwardCall) -> Gradients:
-    return named_gradients(call, torch.ops.loomgen.gdn_backward.default(*call))
 
 
 def _define() -> torch.library.Library:

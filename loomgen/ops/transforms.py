@@ -22,10 +22,22 @@ def refuse_transforms(call: Arguments) -> None:
                 raise NotImplementedError(
                     f"{name}: a tensor of torch.func, expected a plain one: vmap, grad and jvp are not supported"
                 )
+            if torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad:
+                raise NotImplementedError(f"{name}: requires a gradient inside of torch.func, which is not supported")
     if forward_ad._current_level >= 0:
         for name, x in call.tensors().items():
             if isinstance(x, Tensor) and forward_ad.unpack_dual(x).tangent is not None:  # type: ignore[no-untyped-call]
                 raise NotImplementedError(f"{name}: has a tangent, expected none: forward mode is not supported")
+
+
+def refuse_batched(do: Tensor | None, dht: Tensor | None) -> None:
+    """Raises NotImplementedError for gradients of many losses at once, such as ``is_grads_batched`` makes."""
+    if torch.compiler.is_compiling():
+        return
+    of = torch._C._functorch
+    for name, x in (("o", do), ("final_state", dht)):
+        if x is not None and (of.is_legacy_batchedtensor(x) or of.is_batchedtensor(x)):
+            raise NotImplementedError(f"gradient of {name}: batched, expected that of one loss: vmap is not supported")
 
 
 def without_second_derivative(gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:

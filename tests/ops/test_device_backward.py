@@ -213,7 +213,8 @@ def test_what_the_forward_left_may_come_back_elsewhere(moved: Callable[[Tensor],
 
     with torch.autograd.graph.saved_tensors_hooks(lambda x: x, brought):
         assert equal(derived(on.runner, call, of), expected)
-    assert len(came) == 1 and on.n_plans == 1
+        assert equal(derived(emulator(call), call, of), expected)
+    assert len(came) == 2 and on.n_plans == 1
 
 
 @pytest.mark.parametrize("which", [0, 1])

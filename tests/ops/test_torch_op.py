@@ -120,11 +120,13 @@ def test_what_no_operand_may_be_is_said_first(
 
 
 def test_plain_tensors_that_nobody_watches_need_no_dispatcher() -> None:
-    x = torch.zeros(2)
-    assert not is_watched(x)
-    assert is_watched(torch.nn.Parameter(x))
+    call = Arguments(*operands()[:-2])
+    assert not is_watched(call)
     with FakeTensorMode():
-        assert is_watched(x)
+        assert is_watched(call)
+    kind = type("Kind", (Tensor,), {})
+    assert is_watched(call._replace(q=call.q.as_subclass(kind)))
+    assert is_watched(call._replace(k=call.k.as_subclass(kind)))
 
 
 def test_the_emulator_is_not_for_tensors_on_a_gpu() -> None:

@@ -73,7 +73,7 @@ CASES = [
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     library = Recorder()
     monkeypatch.setattr("loomgen.ops.chunk.library_of", lambda backend: library)
-    monkeypatch.setattr("loomgen.ops.chunk.is_watched", lambda q: False)  # not by Bytes
+    monkeypatch.setattr("loomgen.ops.chunk.is_watched", lambda call: False)  # not by Bytes
     return library
 
 

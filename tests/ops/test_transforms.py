@@ -86,6 +86,23 @@ def test_tensors_of_torch_func_are_refused(name: str) -> None:
         TRANSFORMS[name](lambda q: chunk_gated_delta_rule(**{**given, "q": q})[0].float(), given["q"])
 
 
+def test_gradients_of_many_losses_at_once_are_refused() -> None:
+    given, (do, dht) = arguments(CASE), cotangents(CASE)
+    wanted = leaves(given)
+    o, final = chunk_gated_delta_rule(**{**given, **wanted})
+    assert final is not None
+    for name, x, dx in (("o", o, do), ("final_state", final, dht)):
+        with pytest.raises(NotImplementedError, match=f"^gradient of {name}: batched, expected that of one loss"):
+            torch.autograd.grad(x, wanted["q"], torch.stack([dx, dx]), is_grads_batched=True, retain_graph=True)
+
+
+def test_within_torch_func_a_call_that_asks_for_gradients_is_refused() -> None:
+    given = arguments(CASE)
+    q = given["q"].requires_grad_()
+    with pytest.raises(NotImplementedError, match=r"^q: requires a gradient inside of torch\.func"):
+        torch.vmap(lambda x: x * chunk_gated_delta_rule(**{**given, "q": q})[0].float().sum())(torch.ones(2))
+
+
 def test_on_a_gpu_a_view_that_is_negated_when_it_is_read_is_refused() -> None:
     """After a call like it but for that, too."""
     call, of = device_arguments(), cotangents(CASE)
@@ -118,3 +135,42 @@ def test_a_traced_call_is_one_call_of_the_operator() -> None:
     traced = make_fx(lambda q: chunk_gated_delta_rule(**{**given, "q": q})[0])(given["q"])
     other = torch.randn(given["q"].shape).to(given["q"].dtype)
     assert torch.equal(traced(other), results(q=other)[0])
+
+
+WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "q, k, v": (lambda x: x.float(), "q: torch.float32, expected torch.bfloat16"),
+    "k": (lambda x: x[..., :32], r"k: shape \[1, 8, 1, 32\], expected"),
+    "v": (lambda x: x[:, :7], r"v: shape \[1, 7, 2, 64\], expected"),
+    "beta": (lambda x: x.half(), "beta: torch.float16, expected"),
+    "g": (lambda x: x[:, :7], r"g: shape \[1, 7, 2\], expected"),
+    "q": (lambda x: x[0], r"q: shape \[8, 1, 64\], expected 4 dims"),
+    "cu_seqlens": (lambda x: x[0], r"cu_seqlens: shape \[\], expected 1 dim"),
+    "initial_state": (lambda x: x[:1], "initial_state: 1 states, expected 2"),
+}
+
+
+@pytest.mark.parametrize("names", WRONG)
+def test_a_compiler_is_told_what_is_wrong_with_an_argument(names: str) -> None:
+    change, message = WRONG[names]
+    given = arguments(CASE)
+    given |= {name: change(given[name]) for name in names.split(", ")}
+    wanted = leaves(given)
+    torch.compiler.reset()  # of another case's shapes
+    compiled = torch.compile(chunk_gated_delta_rule, backend="aot_eager", fullgraph=True, dynamic=False)
+    with pytest.raises(Exception, match=message):
+        compiled(**{**given, **wanted})
+
+
+def test_an_exported_call_holds_for_any_number_of_sequences() -> None:
+    class Layer(torch.nn.Module):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, cu_seqlens: Tensor) -> Tensor:
+            return chunk_gated_delta_rule(q, k, v, None, beta, cu_seqlens=cu_seqlens)[0]
+
+    def operands(n: int) -> tuple[Tensor, ...]:
+        x = arguments(replace(CASE, lengths=(2,) * n))
+        return (*(x[name].requires_grad_() for name in ("q", "k", "v", "beta")), x["cu_seqlens"])
+
+    tokens, n_offsets = torch.export.Dim("tokens", min=2), torch.export.Dim("n_offsets", min=3)
+    dims = (*({1: tokens} for _ in range(4)), {0: n_offsets})
+    exported = torch.export.export(Layer(), operands(3), dynamic_shapes=dims).module()
+    assert torch.equal(exported(*operands(70)), Layer()(*operands(70)))
