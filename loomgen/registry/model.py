@@ -1,4 +1,9 @@
-"""The registry's contents; the published JSON schema is generated from these classes."""
+"""The registry's contents; the published JSON schema is generated from these classes, their docstrings included.
+
+``signature`` and ``instantiation`` of a kernel, its ``scan`` and the ``path`` of its spec are for whoever reads a
+registry from outside, to group kernels, to choose among variants and to find what they come from; nothing in this
+project runs by them.
+"""
 
 from __future__ import annotations
 

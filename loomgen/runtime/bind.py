@@ -39,7 +39,8 @@ def bind(kernel: KernelEntry, given: Mapping[str, Value]) -> BoundCall:
     """The call of ``kernel`` with tensors and scalars by name; dims and strides follow from the tensors.
 
     A dim that no tensor has is given as a number, like a scalar; where a tensor has it as well, the two must agree.
-    Raises ValueError that names the argument, its value and what was expected; nothing has been launched then.
+    Raises ValueError that names the argument, its value and what was expected, or the kernel and the dims that it does
+    not take; nothing has been launched then.
     """
     pointers = {
         argument.tensor: _pointer(argument, given.get(argument.tensor))
@@ -48,6 +49,7 @@ def bind(kernel: KernelEntry, given: Mapping[str, Value]) -> BoundCall:
     }
     _check_strides(kernel, pointers)
     dims = _dims(kernel, pointers, given)
+    _check_multiples(kernel, dims)
     values = tuple((argument, _value(argument, given, pointers, dims)) for argument in kernel.arguments)
     blocks = math.prod(extent if isinstance(extent, int) else _dim(extent, dims) for extent in kernel.launch.grid)
     return BoundCall(kernel=kernel, values=values, blocks=blocks)
@@ -99,6 +101,14 @@ def _dims(kernel: KernelEntry, pointers: Mapping[str, Tensor | None], given: Map
                 expected = _text(argument) if isinstance(extent, int) else f"{_text(argument)} with {dim} = {known}"
                 raise _wrong_shape(argument, tensor, expected)
     return dims
+
+
+def _check_multiples(kernel: KernelEntry, dims: Mapping[str, int]) -> None:
+    for required in kernel.constraints.multiples:
+        found, divisor = _dim(required.dim, dims), _dim(required.of, dims)
+        if divisor < 1 or found % divisor:
+            expected = f"a multiple of {required.of} = {divisor} for {kernel.name}"
+            raise ValueError(f"{required.dim}: {found}, expected {expected}")
 
 
 def _text(argument: ArgumentEntry) -> str:

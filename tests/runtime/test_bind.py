@@ -12,6 +12,7 @@ from loomgen.registry import (
     Constraints,
     KernelEntry,
     LaunchEntry,
+    Multiple,
     SourceEntry,
     SpecEntry,
     StrideSource,
@@ -117,3 +118,23 @@ def test_a_dim_may_be_given_as_a_number_that_agrees_with_the_tensors() -> None:
     assert values["H"] == 7
     with pytest.raises(ValueError, match=r"^x: shape \[70, 3, 4\], expected \[T, HV, 4\] with HV = 2$"):
         bind(KERNEL, {**call(), "HV": 2})
+
+
+GROUPED = KERNEL.model_copy(
+    update={
+        "arguments": (*KERNEL.arguments, argument("H", "dim", "i32")),
+        "constraints": Constraints(dims={"C": 64}, multiples=(Multiple(dim="HV", of="H"),)),
+    }
+)
+
+
+@pytest.mark.parametrize("key_heads", [1, 3])
+def test_a_dim_may_be_any_multiple(key_heads: int) -> None:
+    assert bind(GROUPED, {**call(), "H": key_heads}).blocks == 2 * 3 * 2
+
+
+@pytest.mark.parametrize("key_heads", [2, 6, 0])
+def test_a_dim_that_is_no_multiple_is_named_with_the_kernel(key_heads: int) -> None:
+    with pytest.raises(ValueError) as raised:
+        bind(GROUPED, {**call(), "H": key_heads})
+    assert str(raised.value) == f"HV: 3, expected a multiple of H = {key_heads} for copy__c64_f32__base"
