@@ -30,6 +30,7 @@ from loomgen.registry import KernelEntry
 from loomgen.runtime.bind import Value, bind
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
+from loomgen.runtime.dtypes import TORCH_DTYPES
 from loomgen.runtime.kernels import DeviceKernels
 from loomgen.runtime.launch import LaunchPlan, PreparedLaunch, prepare_plan
 from loomgen.runtime.resident import upload
@@ -47,7 +48,6 @@ BOUNDS = {"o": 4.5e-3, "ht": 3.5e-3}
 
 _OK, _FAILED, _COULD_NOT_RUN = 0, 1, 2
 _DEVICE = torch.device("cuda", 0)
-_DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +149,7 @@ def make_forward(kernels: DeviceKernels, case: Case) -> Forward:
     outputs = {
         argument.name: torch.empty(
             [extent if isinstance(extent, int) else sizes[extent] for extent in argument.shape],
-            dtype=_DTYPES[argument.dtype],
+            dtype=TORCH_DTYPES[argument.dtype],
             device=_DEVICE,
         )
         for stage in stages

@@ -71,9 +71,10 @@ def _lengths(text: str) -> tuple[int, ...]:
 def _shape(n_sequences: int, value_heads: int, head_dims: tuple[int, int], dtype: str, on_device: bool) -> CallShape:
     import torch
 
-    from loomgen.ops.dispatch import HEAD_DIMS, CallShape
+    from loomgen.ops.dispatch import ACTIVATIONS, HEAD_DIMS, CallShape
+    from loomgen.runtime.dtypes import DTYPE_NAMES
 
-    dtypes = {"bf16": torch.bfloat16, "f16": torch.float16}
+    dtypes = {DTYPE_NAMES[dtype]: dtype for dtype in ACTIVATIONS}
     for name, dim in zip(("--k", "--v"), head_dims, strict=True):
         if dim not in HEAD_DIMS:
             raise typer.BadParameter(f"{name} {dim}: want {' or '.join(map(str, HEAD_DIMS))}")

@@ -14,17 +14,11 @@ from loomgen.ir.tile import Access
 from loomgen.ir.tile import Tensor as Declared
 from loomgen.ir.types import DType
 from loomgen.passes.pipeline import LoweredKernel
+from loomgen.runtime.dtypes import TORCH_DTYPES
 from loomgen.runtime.tables import window_tables
 
 Inputs = dict[str, Tensor | int | float | bool | None]
 
-_TORCH = {
-    DType.F32: torch.float32,
-    DType.BF16: torch.bfloat16,
-    DType.F16: torch.float16,
-    DType.I32: torch.int32,
-    DType.BOOL: torch.bool,
-}
 _SPARE_SLOTS = 2
 _ALIGNED_ELEMENTS = 8
 """Rows begin at multiples of 16 bytes of 16-bit elements, as vector accesses need them."""
@@ -91,7 +85,7 @@ def _tensor(tensor: Declared, dims: dict[str, int], generator: torch.Generator, 
     if tensor.optional and float(torch.rand((), generator=generator)) > _OFTEN_GIVEN:
         return None
     shape = _shape(tensor, dims)
-    memory = _memory(tensor, shape) if has_strides else torch.zeros(shape, dtype=_TORCH[tensor.dtype])
+    memory = _memory(tensor, shape) if has_strides else torch.zeros(shape, dtype=TORCH_DTYPES[tensor.dtype.value])
     if tensor.dtype is DType.I32:
         return memory.copy_(_slots(shape, dims, generator)) if tensor.access is Access.IN else memory.fill_(-1)
     if tensor.access is Access.OUT:
@@ -109,7 +103,7 @@ def _slots(shape: tuple[int, ...], dims: dict[str, int], generator: torch.Genera
 
 def _memory(tensor: Declared, shape: tuple[int, ...]) -> Tensor:
     """Memory as the tensor's strides allow: with gaps between rows, or with its dimensions in another order."""
-    dtype = _TORCH[tensor.dtype]
+    dtype = TORCH_DTYPES[tensor.dtype.value]
     match tensor.strides:
         case "rows":
             gap = torch.zeros(*shape[:-1], shape[-1] + _ALIGNED_ELEMENTS, dtype=dtype)

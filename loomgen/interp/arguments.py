@@ -10,20 +10,17 @@ import torch
 
 from loomgen.interp.rounding import round_to
 from loomgen.interp.tiles import Array
-from loomgen.interp.windows import CHUNK_START, CU_SEQLENS, TABLES, Tables
+from loomgen.interp.windows import Tables
 from loomgen.ir.tile import GridAxis, Program, Tensor, WindowKind
 from loomgen.ir.types import DType
+from loomgen.registry.tables import CHUNK_START, CU_SEQLENS, WINDOW_TABLES
+from loomgen.runtime.dtypes import DTYPE_NAMES
 
 Argument = torch.Tensor | int | float | bool | None
 
-_TORCH_DTYPES = {
+_DTYPES: Mapping[torch.dtype, DType | None] = {
     torch.float64: None,
-    torch.float32: DType.F32,
-    torch.bfloat16: DType.BF16,
-    torch.float16: DType.F16,
-    torch.int32: DType.I32,
-    torch.int64: DType.I64,
-    torch.bool: DType.BOOL,
+    **{dtype: DType(name) for dtype, name in DTYPE_NAMES.items()},
 }
 
 _BF16_NAN = 0x7FFF
@@ -79,7 +76,7 @@ def bind(program: Program, arguments: Mapping[str, Argument]) -> Arguments:
     naming the argument.
     """
     buffers = {tensor.name: _buffer(tensor, arguments) for tensor in program.tensors}
-    tables = {name: _table(name, arguments[name]) for name in TABLES if arguments.get(name) is not None}
+    tables = {name: _table(name, arguments[name]) for name in WINDOW_TABLES if arguments.get(name) is not None}
     dims: dict[str, int] = {}
     for source, name, size in _dims(program, arguments, buffers, tables):
         if dims.setdefault(name, size) != size:
@@ -96,7 +93,7 @@ def _buffer(tensor: Tensor, arguments: Mapping[str, Argument]) -> Buffer | None:
         return None
     if not isinstance(given, torch.Tensor):
         raise ValueError(f"{tensor.name} is {given!r}: want a tensor")
-    if given.device.type != "cpu" or given.dtype not in _TORCH_DTYPES:
+    if given.device.type != "cpu" or given.dtype not in _DTYPES:
         raise ValueError(
             f"{tensor.name} is {given.dtype} on {given.device}: want a CPU tensor of a type of the language"
         )
@@ -104,7 +101,7 @@ def _buffer(tensor: Tensor, arguments: Mapping[str, Argument]) -> Buffer | None:
         raise ValueError(f"{tensor.name} is {given.dtype}: declared {tensor.dtype.value}")
     if given.ndim != len(tensor.shape):
         raise ValueError(f"{tensor.name} has shape {tuple(given.shape)}: declared {tensor.shape}")
-    holds = _TORCH_DTYPES[given.dtype]
+    holds = _DTYPES[given.dtype]
     bits = given.detach().view(torch.uint16) if holds is DType.BF16 else given.detach()
     return Buffer(tensor=tensor, storage=bits.numpy(), holds=holds)
 

@@ -8,14 +8,7 @@ from dataclasses import dataclass
 from loomgen.errors import InternalError
 from loomgen.interp.tiles import Array
 from loomgen.ir.tile import Window, WindowField, WindowKind
-
-CU_SEQLENS = "cu_seqlens"
-CHUNK_START = "chunk_start"
-CHUNK_LEN = "chunk_len"
-SEQ_CHUNK_START = "seq_chunk_start"
-
-TABLES = (CU_SEQLENS, CHUNK_START, CHUNK_LEN, SEQ_CHUNK_START)
-"""The window tables, i32 arguments of the programs that bind such windows."""
+from loomgen.registry.tables import CHUNK_LEN, CHUNK_START, CU_SEQLENS, SEQ_CHUNK_START
 
 Tables = Mapping[str, Array]
 

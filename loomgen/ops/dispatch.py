@@ -11,6 +11,8 @@ from typing_extensions import assert_never
 
 from loomgen.errors import LoomgenError
 from loomgen.registry.model import KernelEntry, Registry
+from loomgen.registry.tables import WINDOW_TABLES
+from loomgen.runtime.dtypes import DTYPE_NAMES
 
 FAMILY = "gdn"
 STAGES = ("prep", "wy", "fwd_h", "fwd_o")
@@ -26,12 +28,7 @@ TABLES, SLACK = "meta", "slack"
 """Where only the GPU knows the lengths: before the forward, its window tables from the sequences' offsets; after it,
 zeros for the tokens of no sequence."""
 
-TABLE_NAMES = {
-    "cu_seqlens": "bounds",
-    "seq_chunk_start": "seq_chunks",
-    "chunk_start": "starts",
-    "chunk_len": "lengths",
-}
+TABLE_NAMES = dict(zip(WINDOW_TABLES, ("bounds", "seq_chunks", "starts", "lengths"), strict=True))
 """The window tables, and the tensors of ``meta`` that are them."""
 
 KEPT_LENGTHS = ("q_rstd", "k_rstd")
@@ -54,14 +51,6 @@ OFFSETS = (torch.int32, torch.int64)
 ScanVariant = Literal["r32k2", "r32k1", "r64k1"]
 """r<rows>k<parts>: the rows of the state that a block owns, and the groups of warps that its keys are split over."""
 SCAN_VARIANTS: tuple[ScanVariant, ...] = get_args(ScanVariant)
-
-DTYPE_NAMES = {
-    torch.bfloat16: "bf16",
-    torch.float16: "f16",
-    torch.float32: "f32",
-    torch.int32: "i32",
-    torch.int64: "i64",
-}
 
 MULTIPROCESSORS = 132
 """Of the GPU that the choice of the scan is made for. Decides speed, never bits."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from loomgen.ops.dispatch import (
     CHUNK,
-    DTYPE_NAMES,
     SCAN_VARIANTS,
     CallShape,
     ScanVariant,
@@ -16,6 +15,7 @@ from loomgen.ops.dispatch import (
     select,
 )
 from loomgen.registry.model import KernelEntry, Registry
+from loomgen.runtime.dtypes import DTYPE_NAMES
 
 STAGES = ("dv_local", "dhu", "chunk_grads")
 """The stages of a backward, in the order in which they run."""

@@ -16,6 +16,7 @@ from loomgen.ops.dispatch_backward import BackwardKernels
 from loomgen.ops.library import any_registry
 from loomgen.ops.packed import dims
 from loomgen.registry.model import ArgumentEntry, KernelEntry
+from loomgen.runtime.dtypes import TORCH_DTYPES
 from loomgen.runtime.tables import most_chunks
 
 RESULTS = ("o", "ht", "tail")
@@ -30,7 +31,6 @@ SAVED: Mapping[Save, frozenset[str]] = {"minimal": _MINIMAL, "states": _MINIMAL 
 SAVES: tuple[Save, ...] = get_args(Save)
 
 _ALIGNMENT_BYTES = 256
-_DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "i32": torch.int32}
 
 
 def check_save(save: str) -> None:
@@ -105,7 +105,7 @@ def _laid_out(arguments: Sequence[ArgumentEntry], sizes: Mapping[str, int]) -> W
     places, end = {}, 0
     for argument in arguments:
         shape = tuple(extent if isinstance(extent, int) else sizes[extent] for extent in argument.shape)
-        place = Place(dtype=_DTYPES[argument.dtype], shape=shape, offset=end)
+        place = Place(dtype=TORCH_DTYPES[argument.dtype], shape=shape, offset=end)
         places[argument.name] = place
         end += -(-place.n_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
     both = {read: places[name] for read, name in {**TABLE_NAMES, **MADE_NAMES}.items() if name in places}

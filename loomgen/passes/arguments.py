@@ -13,10 +13,10 @@ from loomgen.ir.types import DType
 from loomgen.passes.lower.addresses import stride_argument
 from loomgen.passes.lower.cxx_words import code_name
 from loomgen.passes.trace import leaves
-from loomgen.spec.declarations import TABLES
+from loomgen.registry.tables import WINDOW_TABLES
 
 _TABLES: tuple[tuple[str, tuple[str | int, ...]], ...] = tuple(
-    zip(TABLES, (("N + 1",), ("N + 1",), ("NC",), ("NC",)), strict=True)
+    zip(WINDOW_TABLES, (("N + 1",), ("N + 1",), ("NC",), ("NC",)), strict=True)
 )
 """The tables behind windows, i32."""
 

@@ -15,7 +15,15 @@ SCHEMA_VERSION = "1.1"
 """``major.minor``: a reader refuses another major and ignores what a later minor adds."""
 
 Extent = int | str
-"""A number, or the name of a run-time dim."""
+"""A number, or the name of a run-time dim, plus one in the shape of a table that also holds the end: ``N + 1``."""
+
+_ONE_MORE = " + 1"
+
+
+def dim_and_more(extent: str) -> tuple[str, int]:
+    """The run-time dim that ``extent`` names, and what is added to it: N and 1 for ``N + 1``, N and 0 for ``N``."""
+    dim = extent.removesuffix(_ONE_MORE)
+    return dim, int(dim != extent)
 
 
 class _Entry(BaseModel):

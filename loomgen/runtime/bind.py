@@ -6,22 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from loomgen.registry.model import ArgumentEntry, KernelEntry, StrideSource
-
-_DTYPES = {
-    "f32": torch.float32,
-    "bf16": torch.bfloat16,
-    "f16": torch.float16,
-    "i32": torch.int32,
-    "i64": torch.int64,
-    "bool": torch.bool,
-}
-
-_ONE_MORE = " + 1"
-"""How the shape of a table that also holds the end says so: ``N + 1``."""
+from loomgen.registry.model import ArgumentEntry, KernelEntry, StrideSource, dim_and_more
+from loomgen.runtime.dtypes import TORCH_DTYPES
 
 Value = Tensor | int | float | bool | None
 
@@ -60,7 +48,7 @@ def _pointer(argument: ArgumentEntry, value: Value) -> Tensor | None:
         if argument.optional:
             return None
         raise ValueError(f"{argument.tensor}: missing, expected a tensor of {argument.dtype}")
-    if not isinstance(value, Tensor) or value.dtype is not _DTYPES[argument.dtype]:
+    if not isinstance(value, Tensor) or value.dtype is not TORCH_DTYPES[argument.dtype]:
         found = value.dtype if isinstance(value, Tensor) else type(value).__name__
         raise ValueError(f"{argument.tensor}: {found}, expected a tensor of {argument.dtype}")
     if value.dim() != len(argument.shape):
@@ -94,8 +82,8 @@ def _dims(kernel: KernelEntry, pointers: Mapping[str, Tensor | None], given: Map
             if isinstance(extent, int):
                 known, found = extent, size
             else:
-                dim = extent.removesuffix(_ONE_MORE)
-                found = size - (dim != extent)
+                dim, more = dim_and_more(extent)
+                found = size - more
                 known = dims.setdefault(dim, found)
             if known != found:
                 expected = _text(argument) if isinstance(extent, int) else f"{_text(argument)} with {dim} = {known}"

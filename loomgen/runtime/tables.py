@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from loomgen.registry.tables import WINDOW_TABLES
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowTables:
@@ -23,12 +25,7 @@ class WindowTables:
     chunk_len: Tensor
 
     def by_name(self) -> dict[str, Tensor]:
-        return {
-            "cu_seqlens": self.cu_seqlens,
-            "seq_chunk_start": self.seq_chunk_start,
-            "chunk_start": self.chunk_start,
-            "chunk_len": self.chunk_len,
-        }
+        return {name: getattr(self, name) for name in WINDOW_TABLES}
 
 
 def window_tables(lengths: Sequence[int], chunk: int) -> WindowTables:

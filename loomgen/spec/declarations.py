@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from loomgen.ir.tile import Expr, Function, GridAxis, ScalarArg, Tensor
 from loomgen.ir.types import DType, Index
+from loomgen.registry.tables import WINDOW_TABLES
 from loomgen.spec.statics import Statics
 
 FUNCTIONS: Mapping[str, Function] = {function.value: function for function in Function}
@@ -20,11 +21,9 @@ OWN_WORDS = frozenset(FUNCTIONS) | CASTS | REDUCTIONS | SCANS | frozenset(CONSTA
 OWN_WORDS |= {INVERSE, "given", "chunks", "reversed", "blocks", "range", "sequences", "segments", "bool"}
 """The language's own words: no section may declare them, no program assign them."""
 
-TABLES = ("cu_seqlens", "seq_chunk_start", "chunk_start", "chunk_len")
-"""The arguments behind windows."""
 BLOCK_LETTERS = ("a16", "b16")
 """The row and the column of a 16x16 block of a triangular inverse."""
-CODE_WORDS = frozenset((*TABLES, *BLOCK_LETTERS))
+CODE_WORDS = frozenset((*WINDOW_TABLES, *BLOCK_LETTERS))
 """What no argument, coordinate of the grid or loop may be called: kernels have something else of that name."""
 
 RUNTIME_DIMS = ("T", "H", "HV", "N", "NC")

@@ -9,15 +9,13 @@ import torch
 from torch import Tensor
 
 from loomgen.ir.kernel import Argument, TensorBox
-from loomgen.registry.model import ArgumentEntry, BoxEntry, StrideSource
+from loomgen.registry.model import ArgumentEntry, BoxEntry, StrideSource, dim_and_more
+from loomgen.runtime.dtypes import TORCH_DTYPES
 from loomgen.runtime.tables import window_tables
 from loomgen.verify.problem import CHUNK, Inputs
 
 BOUND = 1e-2
 """Relative L2 against float64 of a kernel of which nothing else is known: rounded operands, sums and results."""
-
-_DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
-_ONE_MORE = " + 1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +90,8 @@ def _sizes(dims: Mapping[str, int], seqlens: Sequence[int], heads: tuple[int, in
 
 
 def _size(extent: str, sizes: Mapping[str, int]) -> int:
-    base = extent.removesuffix(_ONE_MORE)
-    return sizes.get(base, sizes[""]) + (base != extent)
+    dim, more = dim_and_more(extent)
+    return sizes.get(dim, sizes[""]) + more
 
 
 def _values(dtype: str, shape: list[int], gen: torch.Generator) -> Tensor:
@@ -101,8 +99,8 @@ def _values(dtype: str, shape: list[int], gen: torch.Generator) -> Tensor:
     if dtype == "bool":
         return (torch.arange(n) % 2 == 0).reshape(shape)
     if dtype in ("i32", "i64"):
-        slots = torch.arange(1, n + 1, dtype=torch.int32 if dtype == "i32" else torch.int64)
+        slots = torch.arange(1, n + 1, dtype=TORCH_DTYPES[dtype])
         if n > 1:
             slots[0] = 0
         return slots.reshape(shape)
-    return (torch.randn(shape, generator=gen) / 2).to(_DTYPES[dtype])
+    return (torch.randn(shape, generator=gen) / 2).to(TORCH_DTYPES[dtype])

@@ -15,6 +15,7 @@ from loomgen.ir.kernel import KernelSpec
 from loomgen.passes.pipeline import LoweredKernel
 from loomgen.registry import Registry, load
 from loomgen.registry.model import KernelEntry
+from loomgen.registry.tables import WINDOW_TABLES
 from loomgen.verify.problem import Inputs
 
 Backend = Literal["interp", "emulate"]
@@ -37,14 +38,11 @@ def interpreter(lowered: Sequence[LoweredKernel], mode: Mode) -> StageRunner:
     def run(kernel: str, given: Inputs, seed: int) -> None:
         found = by_name[kernel]
         names = {a.name if a.box is None else a.box.tensor for a in found.arguments}
-        names |= _TABLES | set(found.program.runtime_dims)
+        names |= {*WINDOW_TABLES, *found.program.runtime_dims}
         arguments = {name: value for name, value in given.items() if name in names}
         interpret(found.program, arguments, mode=mode, orders=found.orders)
 
     return run
-
-
-_TABLES = {"cu_seqlens", "seq_chunk_start", "chunk_start", "chunk_len"}
 
 
 def emulator(kernels: Sequence[KernelSpec], arch: str, root: Path) -> StageRunner:

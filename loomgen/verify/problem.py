@@ -10,6 +10,8 @@ from torch import Tensor
 
 from loomgen import golden
 from loomgen.errors import LoomgenError
+from loomgen.ops.dispatch import TABLE_NAMES
+from loomgen.runtime.dtypes import TORCH_DTYPES
 from loomgen.runtime.tables import WindowTables, window_tables
 from loomgen.verify.raw import raw_inputs
 
@@ -24,15 +26,12 @@ _KEPT_WIDE = (
     "made_gate", "made_step", "G", "beta", "ht", "q_rstd", "k_rstd",
     "dA_log_parts", "ddt_bias_parts", "dA_log", "ddt_bias", "dh0", "dg", "dbeta",
 )  # fmt: skip
-_TABLES = ("bounds", "seq_chunks", "starts", "lengths")
 _SLACK = 70
 """Rows past the last token in the tensor that `slack` writes."""
 LOWEST_GATE = -316.0
 """A decay so strong that its exponential underflows in every format: one token in sixteen has it."""
 
-
 _HEAD_DIM = 128
-_DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "i32": torch.int32, "i64": torch.int64}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +60,11 @@ class Formats:
         raw_gates, raw_steps = dtypes.get("a", "bf16"), dtypes.get("b", "bf16")
         return cls(
             head_dim=head_dim,
-            activations=_DTYPES[activations],
-            steps=_DTYPES[steps],
-            offsets=_DTYPES[offsets],
-            raw_gates=_DTYPES[raw_gates],
-            raw_steps=_DTYPES[raw_steps],
+            activations=TORCH_DTYPES[activations],
+            steps=TORCH_DTYPES[steps],
+            offsets=TORCH_DTYPES[offsets],
+            raw_gates=TORCH_DTYPES[raw_gates],
+            raw_steps=TORCH_DTYPES[raw_steps],
         )
 
 
@@ -136,7 +135,7 @@ def make_problem(
         **tables.by_name(),
     }  # fmt: skip
     expected = raw.expected(cu_seqlens) | _expected(given, cu_seqlens, scale)
-    expected |= {name: table.double() for name, table in zip(_TABLES, tables.by_name().values(), strict=True)}
+    expected |= {TABLE_NAMES[name]: table.double() for name, table in tables.by_name().items()}
     expected["tail"] = _tail(expected["o"])
     outputs = {name: (_dtype_of(name, formats), tuple(tensor.shape)) for name, tensor in expected.items()}
     return Problem(given=given, expected=expected, outputs=outputs)
@@ -158,7 +157,7 @@ def _tail(x: Tensor) -> Tensor:
 
 
 def _dtype_of(name: str, formats: Formats) -> torch.dtype:
-    if name in _TABLES:
+    if name in TABLE_NAMES.values():
         return torch.int32
     if name in _KEPT_WIDE:
         return torch.float32

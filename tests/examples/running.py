@@ -17,6 +17,7 @@ from loomgen.emulator.stage import EmulatedStage, emulated_stage
 from loomgen.interp import interpret
 from loomgen.passes.pipeline import LoweredKernel, lower
 from loomgen.registry import load
+from loomgen.registry.tables import WINDOW_TABLES
 from loomgen.render import render_tree
 from loomgen.spec import load as load_specs
 from loomgen.target import SM_90A, target_named
@@ -30,8 +31,6 @@ N_SEEDS = 4
 Inputs = Mapping[str, Tensor | int | float | bool | None]
 Fresh = Callable[[], dict[str, Tensor]]
 """Makes the tensors that a stage writes, as they are before it."""
-
-_TABLES = ("cu_seqlens", "seq_chunk_start", "chunk_start", "chunk_len")
 
 
 @cache
@@ -63,7 +62,7 @@ def _emulate(name: str, given: Inputs, fresh: Fresh, options: EmulatorOptions) -
 
 def _interpret(name: str, given: Inputs, fresh: Fresh) -> dict[str, Tensor]:
     kernel, results = lowered(name), fresh()
-    known = {tensor.name for tensor in kernel.program.tensors} | {a.name for a in kernel.arguments} | set(_TABLES)
+    known = {*WINDOW_TABLES, *(t.name for t in kernel.program.tensors), *(a.name for a in kernel.arguments)}
     arguments = {key: value for key, value in {**given, **results}.items() if key in known}
     interpret(kernel.program, arguments, mode="ordered", orders=kernel.orders)
     return results

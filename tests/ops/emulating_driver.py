@@ -16,11 +16,11 @@ from torch import Tensor
 from loomgen.ops.library import OPERATOR_ARCH, EmulatedLibrary, emulated_library
 from loomgen.registry import ArgumentEntry, KernelEntry, StrideSource
 from loomgen.runtime.bind import Value
+from loomgen.runtime.dtypes import TORCH_DTYPES
 from tests.runtime.fake_driver import FakeDriver
 from tests.runtime.tensors import is_pointer, shape_of, sizes_of
 
 _FORMATS = {"i32": "<i", "i64": "<q", "f32": "<f", "bool": "<?"}
-_DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "i32": torch.int32, "i64": torch.int64}
 BLACKWELL = (10, 0)
 
 
@@ -82,6 +82,6 @@ class EmulatingDriver(FakeDriver):
         row_major = torch.empty(shape, device="meta").stride()
         steps = [strides.get((argument.name, i), step) for i, step in enumerate(row_major)]
         span = 1 + sum((size - 1) * step for size, step in zip(shape, steps, strict=True))
-        dtype = _DTYPES[argument.dtype]
+        dtype = TORCH_DTYPES[argument.dtype]
         memory = (ctypes.c_byte * (span * dtype.itemsize)).from_address(address)
         return torch.frombuffer(memory, dtype=dtype).as_strided(shape, steps)

@@ -15,6 +15,7 @@ from loomgen.ir.expr import Access
 from loomgen.ir.tile import Program
 from loomgen.ops.dispatch import STAGES
 from loomgen.ops.dispatch_backward import STAGES as BACKWARD_STAGES
+from loomgen.registry.tables import WINDOW_TABLES
 from loomgen.runtime.tables import window_tables
 from loomgen.verify.problem import CHUNK, EPS, Inputs
 from tests.verify.committed import ROOT
@@ -53,7 +54,7 @@ class Chain:
             outputs = {tensor.name: tensor.shape for tensor in program.tensors if tensor.access is Access.OUT}
             for name, shape in outputs.items():
                 known[name] = self._unwritten(name, shape, known)
-            names = {tensor.name for tensor in program.tensors} | _TABLES | set(program.runtime_dims)
+            names = {tensor.name for tensor in program.tensors} | {*WINDOW_TABLES, *program.runtime_dims}
             names |= {scalar.name for scalar in program.scalars}
             interpret(program, {name: value for name, value in known.items() if name in names}, mode="float64")
         return known
@@ -63,9 +64,6 @@ class Chain:
             return None
         sizes = [known[extent] if isinstance(extent, str) else extent for extent in shape]
         return torch.full(sizes, float("nan"), dtype=torch.float64)  # type: ignore[arg-type]
-
-
-_TABLES = {"cu_seqlens", "seq_chunk_start", "chunk_start", "chunk_len"}
 
 
 @cache
