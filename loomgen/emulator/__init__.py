@@ -6,7 +6,7 @@ A kernel is compiled as C++ against the host bodies of the device primitives; ev
 
 from loomgen.emulator.arguments import Buffer, TensorMap
 from loomgen.emulator.build import KernelSource, Parameter
-from loomgen.emulator.kernel import EmulatedKernel, EmulatorOptions, compile_kernel, compile_kernels
+from loomgen.emulator.kernel import EmulatedKernel, EmulatorOptions, compile_kernels
 from loomgen.emulator.report import BankUse, EmulatorBuildError, EmulatorFault, EmulatorReport, FaultKind
 
 __all__ = [
@@ -21,6 +21,5 @@ __all__ = [
     "KernelSource",
     "Parameter",
     "TensorMap",
-    "compile_kernel",
     "compile_kernels",
 ]

@@ -106,25 +106,14 @@ class EmulatedKernel:
         )
 
 
-def compile_kernel(
-    source: Path, symbol: str, parameters: Sequence[Parameter], include_dirs: Sequence[Path], cache_dir: Path
-) -> EmulatedKernel:
-    """Compiles the kernel ``symbol`` of the ``.cu`` file ``source`` for the host.
-
-    ``include_dirs`` hold the headers (``loom/loom.cuh``), ``cache_dir`` what was built before. Raises
-    :class:`EmulatorBuildError` when g++ refuses the kernel, MissingTool without g++.
-    """
-    kernel = KernelSource(path=source, symbol=symbol, parameters=tuple(parameters))
-    return compile_kernels([kernel], include_dirs, cache_dir)[0]
-
-
 def compile_kernels(
     kernels: Sequence[KernelSource], include_dirs: Sequence[Path], cache_dir: Path, library_dir: Path | None = None
 ) -> tuple[EmulatedKernel, ...]:
     """The kernels, compiled together into one library: cheaper than one by one where there are many small ones.
 
-    The library goes to ``library_dir`` (the cache if None), which may be deleted once this returns. Raises
-    :class:`EmulatorBuildError` when g++ refuses one of them, MissingTool without g++.
+    ``include_dirs`` hold the headers (``loom/loom.cuh``), ``cache_dir`` what was built before. The library goes to
+    ``library_dir`` (the cache if None), which may be deleted once this returns. Raises :class:`EmulatorBuildError` when
+    g++ refuses one of them, MissingTool without g++.
     """
     path = build_kernels(kernels, include_dirs, cache_dir, library_dir)
     library = load_library(path, [kernel.invoker for kernel in kernels])

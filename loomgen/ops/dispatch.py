@@ -46,8 +46,6 @@ STEPS = (torch.float32, torch.bfloat16)
 RAW = (torch.float32, torch.bfloat16, torch.float16)
 """Of raw gates and raw steps."""
 
-OFFSETS = (torch.int32, torch.int64)
-
 ScanVariant = Literal["r32k2", "r32k1", "r64k1"]
 """r<rows>k<parts>: the rows of the state that a block owns, and the groups of warps that its keys are split over."""
 SCAN_VARIANTS: tuple[ScanVariant, ...] = get_args(ScanVariant)

@@ -80,7 +80,6 @@ class LoweredKernel:
     """A kernel for one target, as far as the compiler takes it."""
 
     kernel: KernelSpec
-    target_name: str
     program: Program
     plan: Plan
     layout: SharedLayout
@@ -235,7 +234,6 @@ def lower(kernel: KernelSpec, target: Target) -> LoweredKernel:
         raise InternalError("pipeline", "the last pass made no device code")
     return LoweredKernel(
         kernel=kernel,
-        target_name=target.name,
         program=state.program,
         plan=state.plan,
         layout=state.layout,

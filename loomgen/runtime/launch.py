@@ -142,13 +142,6 @@ def prepare_plan(
     return LaunchPlan(kernels, [PreparedLaunch(call, kernels) for call in calls], tables)
 
 
-def launch_once(kernels: DeviceKernels, kernel: KernelEntry, given: Mapping[str, Value]) -> None:
-    """Binds and launches ``kernel`` on torch's current stream, without a plan; raises as :func:`prepare_plan` does."""
-    prepared = PreparedLaunch(bind(kernel, given), kernels)
-    with kernels.driver.on(kernels.device):
-        prepared.launch(kernels.driver.current_stream(kernels.device))
-
-
 def refuse_recording(kernels: DeviceKernels) -> None:
     """Raises LoomgenError while a graph is being recorded: making a plan uploads, loads and may build."""
     driver, device = kernels.driver, kernels.device

@@ -39,7 +39,6 @@ class Target:
     max_shared_bytes_per_block: int
     reserved_shared_bytes: int
     shared_unit_bytes: int
-    max_named_barriers: int
     max_grid_x: int
 
     @property

@@ -23,7 +23,6 @@ SM_90A = Target(
     max_shared_bytes_per_block=227 * _KIB,
     reserved_shared_bytes=1 * _KIB,
     shared_unit_bytes=128,
-    max_named_barriers=16,
     max_grid_x=2**31 - 1,
 )
 """Hopper: H100, H200."""

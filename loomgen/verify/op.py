@@ -41,7 +41,6 @@ __all__ = [
     "exact_results",
     "golden_gates",
     "golden_op",
-    "golden_results",
     "op_inputs",
     "rounding_errors",
     "run_on",
@@ -139,13 +138,8 @@ def rounding_errors(
     return {tensor: exact.error(tensor, found[tensor]) for tensor in exact.values}
 
 
-def golden_results(case: OpCase, inputs: OpInputs, given: OutputGradients) -> dict[str, Tensor]:
-    """``o``, the final state and all gradients from the float64 recurrence."""
-    return exact_results(case, inputs, given).values
-
-
 def exact_results(case: OpCase, inputs: OpInputs, given: OutputGradients) -> Exact:
-    """The same, with what errors are measured by."""
+    """``o``, the final state and all gradients from the float64 recurrence, with what errors are measured by."""
     return Exact.of(with_gradients(lambda leaves: golden_op(case, leaves), widened(inputs), given))
 
 

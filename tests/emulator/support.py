@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import loomgen
-from loomgen.emulator import Buffer, EmulatedKernel, Parameter, TensorMap, compile_kernel
+from loomgen.emulator import Buffer, EmulatedKernel, KernelSource, Parameter, TensorMap, compile_kernels
 from loomgen.emulator.arguments import Access
 from loomgen.emulator.build import Kind
 
@@ -27,9 +27,14 @@ def parameters(signature: str) -> list[Parameter]:
     return [Parameter(name, _KINDS[kind]) for kind, name in (word.split(":") for word in words)]
 
 
+def compiled(path: Path, symbol: str, signature: str, cache: Path = CACHE) -> EmulatedKernel:
+    source = KernelSource(path=path, symbol=symbol, parameters=tuple(parameters(signature)))
+    return compile_kernels([source], [INCLUDE], cache)[0]
+
+
 def kernel_file(file: str, symbol: str, signature: str) -> EmulatedKernel:
     """A kernel of ``kernels/``."""
-    return compile_kernel(KERNELS / file, symbol, parameters(signature), [INCLUDE], CACHE)
+    return compiled(KERNELS / file, symbol, signature)
 
 
 def kernel_text(
@@ -49,7 +54,7 @@ def kernel_text(
     ]
     path = folder / "k.cu"
     path.write_text("\n".join([*lines, *body, "}", ""]))
-    return compile_kernel(path, "k", parameters(signature), [INCLUDE], CACHE)
+    return compiled(path, "k", signature)
 
 
 def bf16_bits(values: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loomgen.emulator import Buffer, EmulatorBuildError, KernelSource, build, compile_kernel, compile_kernels
+from loomgen.emulator import Buffer, EmulatorBuildError, KernelSource, build, compile_kernels
 from loomgen.emulator.build import Parameter, build_kernels, stub_source
 from loomgen.emulator.report import statement_above
 from loomgen.toolchain.find import MissingTool
-from tests.emulator.support import CACHE, INCLUDE, KERNELS, kernel_text
+from tests.emulator.support import CACHE, INCLUDE, KERNELS, compiled, kernel_text
 
 
 def test_the_stub_calls_the_kernel_with_typed_values() -> None:
@@ -62,7 +62,7 @@ def test_a_kernel_that_does_not_compile(tmp_path: Path) -> None:
 def test_a_machine_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOOMGEN_CXX", str(tmp_path / "none"))
     with pytest.raises(MissingTool, match=r"g\+\+ .*LOOMGEN_CXX"):
-        compile_kernel(KERNELS / "matmul_64.cu", "matmul_64", [], [INCLUDE], tmp_path)
+        compiled(KERNELS / "matmul_64.cu", "matmul_64", "", tmp_path)
 
 
 def test_the_statement_above_a_line() -> None:

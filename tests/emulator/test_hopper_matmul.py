@@ -10,21 +10,20 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from loomgen.emulator import EmulatedKernel, EmulatorFault, EmulatorOptions, EmulatorReport, FaultKind, compile_kernel
+from loomgen.emulator import EmulatedKernel, EmulatorFault, EmulatorOptions, EmulatorReport, FaultKind
 from loomgen.emulator.arguments import Value
 from loomgen.target import target_named
 from loomgen.toolchain.build import COMMON_FLAGS
 from loomgen.toolchain.find import NVCC, MissingTool, find_tool
 from tests.emulator.support import (
-    CACHE,
     INCLUDE,
     KERNELS,
     bf16_bits,
     bf16_values,
     box_map,
+    compiled,
     kernel_file,
     ordered_product,
-    parameters,
     rounded_bf16_bits,
 )
 
@@ -72,7 +71,7 @@ def edited(folder: Path, old: str, new: str) -> EmulatedKernel:
     assert text.count(old) == 1, old
     path = folder / "hopper_matmul.cu"
     path.write_text(text.replace(old, new))
-    return compile_kernel(path, "hopper_matmul", parameters(SIGNATURE), [INCLUDE], CACHE)
+    return compiled(path, "hopper_matmul", SIGNATURE)
 
 
 def fault_of(kernel: EmulatedKernel, options: EmulatorOptions = DEFAULTS, b_swizzle: int = 3) -> EmulatorFault:

@@ -15,6 +15,7 @@ from loomgen.cli.project import Project, compiler, default_root, headers
 from loomgen.emulator import EmulatorOptions
 from loomgen.emulator.stage import EmulatedStage, emulated_stage
 from loomgen.interp import interpret
+from loomgen.ir.kernel import KernelSpec
 from loomgen.passes.pipeline import LoweredKernel, lower
 from loomgen.registry import load
 from loomgen.registry.tables import WINDOW_TABLES
@@ -27,6 +28,7 @@ from loomgen.verify.backends import target_of
 ROOT = default_root()
 PACK = (0, 15, 64, 65, 200, 1)
 N_SEEDS = 4
+_ARCH = "sm_100a"
 
 Inputs = Mapping[str, Tensor | int | float | bool | None]
 Fresh = Callable[[], dict[str, Tensor]]
@@ -35,13 +37,17 @@ Fresh = Callable[[], dict[str, Tensor]]
 
 @cache
 def lowered(name: str) -> LoweredKernel:
-    kernel = next(each for each in Project(ROOT).kernels() if str(each.name) == name)
-    return lower(kernel, target_named(target_of(kernel, "sm_100a")))
+    kernel = _kernel(name)
+    return lower(kernel, target_named(target_of(kernel, _ARCH)))
+
+
+def _kernel(name: str) -> KernelSpec:
+    return next(kernel for kernel in Project(ROOT).kernels() if str(kernel.name) == name)
 
 
 @cache
 def compiled(name: str) -> EmulatedStage:
-    return emulated_stage(load(lowered(name).target_name, ROOT).kernel(name), ROOT)
+    return emulated_stage(load(target_of(_kernel(name), _ARCH), ROOT).kernel(name), ROOT)
 
 
 def run(name: str, given: Inputs, fresh: Fresh) -> dict[str, Tensor]:

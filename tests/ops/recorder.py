@@ -10,8 +10,7 @@ from torch import Tensor
 from loomgen.ops.library import OPERATOR_ARCH, registry_of
 from loomgen.registry import Registry
 from loomgen.registry.model import KernelEntry
-from loomgen.runtime import bind
-from loomgen.runtime.bind import Value
+from loomgen.runtime.bind import Value, bind
 
 
 @dataclass

@@ -17,8 +17,7 @@ from loomgen.registry import (
     SpecEntry,
     StrideSource,
 )
-from loomgen.runtime import bind
-from loomgen.runtime.bind import Value
+from loomgen.runtime.bind import Value, bind
 
 
 def argument(name: str, kind: Any, dtype: str, *shape: int | str, **more: Any) -> ArgumentEntry:

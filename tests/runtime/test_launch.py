@@ -17,7 +17,7 @@ from loomgen.runtime.bind import Value, bind
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import DriverError
 from loomgen.runtime.kernels import DeviceKernels, UnsupportedDevice, target_of
-from loomgen.runtime.launch import LaunchPlan, PreparedLaunch, launch_once, prepare_plan
+from loomgen.runtime.launch import LaunchPlan, PreparedLaunch, prepare_plan
 from loomgen.runtime.parameters import ParameterBlock, fields
 from loomgen.runtime.resident import ResidentTables, upload
 from loomgen.runtime.tables import window_tables
@@ -63,6 +63,10 @@ def chain_tensors() -> dict[str, Value]:
     return {name: value for name, value in given.items() if name not in tables().tensors}
 
 
+def launch(kernels: DeviceKernels, kernel: KernelEntry, given: Mapping[str, Value]) -> None:
+    PreparedLaunch(bind(kernel, given), kernels).launch(stream=0)
+
+
 def addresses(plan: LaunchPlan, given: Mapping[str, Value]) -> list[int]:
     tensors = [given[name] for name in plan.names]
     return [tensor.data_ptr() for tensor in tensors if isinstance(tensor, Tensor)]
@@ -71,11 +75,11 @@ def addresses(plan: LaunchPlan, given: Mapping[str, Value]) -> list[int]:
 @pytest.mark.parametrize("kernel", HOPPER, ids=lambda kernel: str(kernel.name))
 def test_every_registry_kernel_is_launched_as_its_entry_says(kernel: KernelEntry, driver: FakeDriver) -> None:
     given = tensors_for(kernel)
-    launch_once(device_kernels(driver), kernel, given)
-    (launch,) = driver.launches
-    assert (launch.symbol, launch.blocks, launch.threads) == (kernel.symbol, blocks_of(kernel), kernel.launch.threads)
-    assert launch.shared_bytes == launch.allowed_shared_bytes == kernel.launch.dynamic_shared_bytes
-    assert launch.parameters == parameter_bytes(kernel, given)
+    launch(device_kernels(driver), kernel, given)
+    (found,) = driver.launches
+    assert (found.symbol, found.blocks, found.threads) == (kernel.symbol, blocks_of(kernel), kernel.launch.threads)
+    assert found.shared_bytes == found.allowed_shared_bytes == kernel.launch.dynamic_shared_bytes
+    assert found.parameters == parameter_bytes(kernel, given)
 
 
 @pytest.mark.parametrize("kernel", HOPPER, ids=lambda kernel: str(kernel.name))
@@ -139,7 +143,7 @@ def test_everything_of_a_plan_is_built_at_once_and_loaded_once(driver: FakeDrive
     kernels = device_kernels(driver, store=store)
     prepare_plan(kernels, CHAIN, chain_tensors(), tables())
     prepare_plan(kernels, CHAIN, chain_tensors(), tables())
-    launch_once(kernels, FWD_H, tensors_for(FWD_H))
+    launch(kernels, FWD_H, tensors_for(FWD_H))
     assert store.asked == [("sm_90a", tuple(kernel.name for kernel in CHAIN))]
     assert driver.loads == [(0, kernel.name, kernel.name.encode()) for kernel in CHAIN]
 
@@ -156,7 +160,7 @@ def test_each_device_has_its_modules_its_stream_and_is_current_for_its_launches(
 
 def test_no_blocks_are_no_launch(driver: FakeDriver) -> None:
     kernel = CHAIN[3]
-    launch_once(device_kernels(driver), kernel, tensors_for(kernel, sizes={**SIZES, "T": 0, "NC": 0}))
+    launch(device_kernels(driver), kernel, tensors_for(kernel, sizes={**SIZES, "T": 0, "NC": 0}))
     assert driver.launches == []
 
 
@@ -232,7 +236,7 @@ def test_a_gpu_without_kernels_is_refused(capability: tuple[int, int], driver: F
 def test_a_cubin_that_the_driver_refuses(driver: FakeDriver) -> None:
     driver.refuses = "load"
     with pytest.raises(DriverError, match=rf"cuModuleLoadData of {FWD_H.name}: CUDA_ERROR_INVALID_IMAGE"):
-        launch_once(device_kernels(driver), FWD_H, tensors_for(FWD_H))
+        launch(device_kernels(driver), FWD_H, tensors_for(FWD_H))
 
 
 def test_uploaded_tables_are_the_tables() -> None:

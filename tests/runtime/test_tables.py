@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loomgen.runtime import window_tables
+from loomgen.runtime.tables import window_tables
 
 
 def test_a_ragged_pack() -> None:
