@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -20,6 +21,9 @@ from loomgen.emulator.kernel import EmulatedKernel, EmulatorOptions, compile_ker
 from loomgen.emulator.report import EmulatorReport
 from loomgen.registry.model import ArgumentEntry, BoxEntry, KernelEntry
 from loomgen.runtime.bind import Value, bind
+
+COMPILATIONS = 2
+"""g++ runs at a time: it wants a few hundred megabytes for a large kernel."""
 
 _DEFAULTS = EmulatorOptions()
 _KINDS: dict[str, Literal["i32", "i64", "f32", "bool"]] = {"i32": "i32", "i64": "i64", "f32": "f32", "bool": "bool"}
@@ -53,8 +57,25 @@ def emulated_stage(
 
     ``source`` takes the place of the committed source. Raises EmulatorBuildError.
     """
-    kernels = [(entry, source or root / entry.source.path)]
-    return emulated_stages(kernels, root / "generated" / "include", cache or root / "build" / "emulator")[0]
+    return _compiled([(entry, source or root / entry.source.path)], root, cache)[0]
+
+
+def committed_stages(
+    libraries: Iterable[Sequence[KernelEntry]], root: Path, *, cache: Path | None = None
+) -> tuple[EmulatedStage, ...]:
+    """Compiles committed sources as :func:`emulated_stage` does, the kernels of each of ``libraries`` into one library
+    and :data:`COMPILATIONS` libraries at a time. Raises EmulatorBuildError.
+    """
+
+    def compiled(kernels: Sequence[KernelEntry]) -> tuple[EmulatedStage, ...]:
+        return _compiled([(kernel, root / kernel.source.path) for kernel in kernels], root, cache)
+
+    with ThreadPoolExecutor(COMPILATIONS) as pool:
+        return tuple(stage for stages in pool.map(compiled, libraries) for stage in stages)
+
+
+def _compiled(kernels: Sequence[tuple[KernelEntry, Path]], root: Path, cache: Path | None) -> tuple[EmulatedStage, ...]:
+    return emulated_stages(kernels, root / "generated" / "include", cache or root / "build" / "emulator")
 
 
 def emulated_stages(

@@ -15,10 +15,9 @@ from torch import Tensor
 
 from loomgen.ops.allocation import Allocation, allocation
 from loomgen.ops.arguments import Arguments, check_inputs, check_state, check_types
-from loomgen.ops.batch import Batch, bounded_batch, known_batch
 from loomgen.ops.dispatch import select
 from loomgen.ops.dispatch_backward import kernels_of_kind
-from loomgen.ops.forward import Forward, saved_bytes
+from loomgen.ops.forward import Forward, call_batch, saved_bytes
 from loomgen.ops.packed import (
     call_shape,
     call_sizes,
@@ -28,7 +27,7 @@ from loomgen.ops.packed import (
     vector_offset,
 )
 from loomgen.ops.placed import META, PlacedLaunches, placed
-from loomgen.ops.sequences import check_vector, lengths_on_host, sequences_on_device
+from loomgen.ops.sequences import check_vector, lengths_on_host, only_gpu_knows
 from loomgen.ops.workspace import Save, plan_forward
 from loomgen.runtime.bind import Value
 from loomgen.runtime.cubins import CubinStore
@@ -107,11 +106,11 @@ class DeviceForward:
     def _plan(self, call: Arguments, offsets: Tensor | None, save: Save | None, is_roomy: bool) -> ForwardPlan:
         check_types(call)
         check_inputs(call)
-        on_device = call.cu_seqlens is not None and offsets is None
-        batch = _bounded(call) if on_device else known_batch(lengths_on_host(call, offsets))
+        lengths = None if only_gpu_knows(call.cu_seqlens, offsets) else lengths_on_host(call, offsets)
+        batch = call_batch(call, lengths)
         check_state(call, batch.n_sequences)
         refuse_recording(self._kernels)
-        shape = call_shape(call, batch.n_sequences, on_device=on_device, keeps_lengths=save is not None)
+        shape = call_shape(call, batch.n_sequences, on_device=lengths is None, keeps_lengths=save is not None)
         self._kernels.prepare(kernels_of_kind(self._kernels.registry, shape, trains=save is not None))
         kernels = select(self._kernels.registry, shape)
         sizes = call_sizes(call, batch.n_sequences, batch.n_chunks)
@@ -148,11 +147,6 @@ def host_offsets(cu_seqlens: Tensor | None, host: Tensor | None) -> Tensor | Non
     if not host.is_cpu:
         raise ValueError(f"cu_seqlens_cpu: on {host.device}, expected cpu")
     return host
-
-
-def _bounded(call: Arguments) -> Batch:
-    n_batch, n_steps = call.q.shape[:2]
-    return bounded_batch(n_batch * n_steps, sequences_on_device(call))
 
 
 def _outputs(call: Arguments, final_state: tuple[int, ...] | None) -> dict[str, Value]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import torch
-from torch import Tensor
 
 from loomgen.ops.allocation import Allocation, allocation
 from loomgen.ops.backward import (
@@ -27,6 +26,7 @@ from loomgen.ops.batch import Batch, bounded_batch, known_batch
 from loomgen.ops.device import PLANS, device_kernels, host_offsets, layout_of
 from loomgen.ops.packed import vector_offset
 from loomgen.ops.placed import META, PlacedLaunches, placed
+from loomgen.ops.sequences import only_gpu_knows
 from loomgen.runtime.kernels import DeviceKernels
 from loomgen.runtime.launch import prepare_plan, refuse_recording
 from loomgen.runtime.plans import Lengths, PlanCache
@@ -86,8 +86,8 @@ class DeviceBackward:
     def _plan(self, call: BackwardCall) -> BackwardPlan:
         refuse_recording(self._kernels)
         offsets = host_offsets(call.cu_seqlens, call.cu_seqlens_cpu)
-        on_device = call.cu_seqlens is not None and offsets is None
-        batch = _batch(call, offsets)
+        on_device = only_gpu_knows(call.cu_seqlens, offsets)
+        batch = _batch(call, None if on_device else known_lengths(call, offsets))
         layout = backward_layout(self._kernels.registry, call, batch, on_device=on_device)
         tables = {} if on_device else {**batch.tables, "seq_chunks": batch.tables["seq_chunk_start"]}
         inputs, device = backward_inputs(call), call.v.device
@@ -109,11 +109,11 @@ class DeviceBackward:
         )
 
 
-def _batch(call: BackwardCall, offsets: Tensor | None) -> Batch:
-    if call.cu_seqlens is not None and offsets is None:
-        n_batch, n_steps = call.v.shape[:2]
-        return bounded_batch(n_batch * n_steps, len(call.cu_seqlens) - 1)
-    return known_batch(known_lengths(call, offsets))
+def _batch(call: BackwardCall, lengths: Sequence[int] | None) -> Batch:
+    if lengths is not None:
+        return known_batch(lengths)
+    assert call.cu_seqlens is not None
+    return bounded_batch(call.v.shape[0] * call.v.shape[1], len(call.cu_seqlens) - 1)
 
 
 def _lengths(call: BackwardCall) -> Lengths:

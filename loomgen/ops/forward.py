@@ -45,7 +45,7 @@ def forward(
     ``is_roomy``: what is saved has the size that any lengths may need. ``variant`` overrides the choice of the state
     scan. Nothing is checked here.
     """
-    batch = _batch(arguments, lengths)
+    batch = call_batch(arguments, lengths)
     shape = call_shape(arguments, batch.n_sequences, on_device=lengths is None, keeps_lengths=save is not None)
     kernels = select(library.registry, shape, variant)
     library.prepare(kernels.in_order())
@@ -94,7 +94,8 @@ def most_saved_bytes(kernels: ForwardKernels, arguments: Arguments, n_sequences:
     return plan_forward(kernels, sizes, save).saved.n_bytes
 
 
-def _batch(arguments: Arguments, lengths: Sequence[int] | None) -> Batch:
+def call_batch(arguments: Arguments, lengths: Sequence[int] | None) -> Batch:
+    """The sequences of a call; ``lengths`` are None where only the GPU knows them."""
     if lengths is not None:
         return known_batch(lengths)
     return bounded_batch(arguments.q.shape[0] * arguments.q.shape[1], sequences_on_device(arguments))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Protocol
 import torch
 
 from loomgen.emulator.kernel import EmulatorOptions
-from loomgen.emulator.stage import EmulatedStage, emulated_stage
+from loomgen.emulator.stage import EmulatedStage, committed_stages
 from loomgen.registry import Registry, load, registry_path
 from loomgen.registry.model import KernelEntry
 from loomgen.root import BUNDLE, kernel_root
@@ -29,8 +28,6 @@ EMULATE = "emulate"
 _CUDA = "cuda"
 BACKENDS = (_CUDA, EMULATE, *(f"{EMULATE}:{target.name}" for target in TARGETS))
 
-_COMPILATIONS = 2
-"""g++ runs at a time: it wants a few hundred megabytes for a large kernel."""
 
 _DEFAULTS = EmulatorOptions()
 
@@ -64,9 +61,8 @@ class EmulatedLibrary:
         """Raises EmulatorBuildError."""
         with self._lock:
             missing = [kernel for kernel in kernels if kernel.name not in self._stages]
-            with ThreadPoolExecutor(_COMPILATIONS) as pool:
-                for stage in pool.map(lambda kernel: emulated_stage(kernel, self.root, cache=self.cache), missing):
-                    self._stages[stage.entry.name] = stage
+            for stage in committed_stages([[kernel] for kernel in missing], self.root, cache=self.cache):
+                self._stages[stage.entry.name] = stage
 
     def launch(self, kernel: KernelEntry, given: Mapping[str, Value]) -> None:
         """Raises EmulatorFault for what the kernel does wrong."""

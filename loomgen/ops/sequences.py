@@ -56,6 +56,11 @@ def lengths_on_host(arguments: Arguments, offsets: Tensor | None) -> tuple[int, 
     return lengths
 
 
+def only_gpu_knows(cu_seqlens: Tensor | None, offsets: Tensor | None) -> bool:
+    """Whether nothing on the host says how long the sequences are; ``offsets`` are those of ``cu_seqlens`` on it."""
+    return cu_seqlens is not None and offsets is None
+
+
 def sequences_on_device(arguments: Arguments) -> int:
     """How many sequences there are where only the GPU knows their lengths; dtypes and shapes are checked."""
     offsets, indices = arguments.cu_seqlens, arguments.chunk_indices

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal, Protocol, get_args
 
 from loomgen.emulator import EmulatorOptions
-from loomgen.emulator.stage import EmulatedStage, emulated_stages
+from loomgen.emulator.stage import COMPILATIONS, committed_stages
 from loomgen.errors import LoomgenError
 from loomgen.interp import Mode, interpret
 from loomgen.ir.kernel import KernelSpec
@@ -20,9 +19,6 @@ from loomgen.verify.problem import Inputs
 
 Backend = Literal["interp", "emulate"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
-
-_COMPILATIONS = 2
-"""g++ runs at a time: it wants a few hundred megabytes for a large kernel."""
 
 
 class StageRunner(Protocol):
@@ -54,10 +50,8 @@ def emulator(kernels: Sequence[KernelSpec], arch: str, root: Path) -> StageRunne
     """
     registries = {name: load(name, root) for name in {target_of(kernel, arch) for kernel in kernels}}
     entries = [_entry(registries[target_of(kernel, arch)], kernel) for kernel in kernels]
-    libraries = [entries[n::_COMPILATIONS] for n in range(min(_COMPILATIONS, len(entries)))]
-    with ThreadPoolExecutor(_COMPILATIONS) as pool:
-        compiled = list(pool.map(lambda library: _compiled(library, root), libraries))
-    by_name: dict[str, EmulatedStage] = {stage.entry.name: stage for stages in compiled for stage in stages}
+    libraries = [entries[n::COMPILATIONS] for n in range(min(COMPILATIONS, len(entries)))]
+    by_name = {stage.entry.name: stage for stage in committed_stages(libraries, root)}
 
     def run(kernel: str, given: Inputs, seed: int) -> None:
         by_name[kernel].run(given, EmulatorOptions(seed=seed, completion="random" if seed % 2 else "late"))
@@ -68,11 +62,6 @@ def emulator(kernels: Sequence[KernelSpec], arch: str, root: Path) -> StageRunne
 def target_of(kernel: KernelSpec, arch: str) -> str:
     """``arch``, or the first target of a kernel that is for others alone."""
     return arch if arch in kernel.targets else kernel.targets[0]
-
-
-def _compiled(entries: Sequence[KernelEntry], root: Path) -> tuple[EmulatedStage, ...]:
-    sources = [(entry, root / entry.source.path) for entry in entries]
-    return emulated_stages(sources, root / "generated" / "include", root / "build" / "emulator")
 
 
 def _entry(registry: Registry, kernel: KernelSpec) -> KernelEntry:

@@ -183,12 +183,13 @@ def test_a_kernel_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, entry: Any) -> None:
             self.entry = entry
 
-    def emulated_stage(entry: Any, root: Any, cache: Any) -> Stage:
+    def committed_stages(libraries: Any, root: Any, cache: Any) -> list[Stage]:
         assert cache is None
-        compiled.append(entry.name)
-        return Stage(entry)
+        entries = [entry for library in libraries for entry in library]
+        compiled.extend(entry.name for entry in entries)
+        return [Stage(entry) for entry in entries]
 
-    monkeypatch.setattr("loomgen.ops.library.emulated_stage", emulated_stage)
+    monkeypatch.setattr("loomgen.ops.library.committed_stages", committed_stages)
     library = EmulatedLibrary(registry=registry_of("sm_90a"), root=emulated_library().root)
     kernels = library.registry.kernels[:3]
     library.prepare(kernels[:2])
