@@ -8,6 +8,8 @@ STAMP  := $(VENV)/.ready
 CXX_SOURCES = $(shell find loomgen/include loomgen/emulator/csrc loomgen/conformance/kernels \
 	-name '*.cuh' -o -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' 2>/dev/null | sort)
 
+TORCH = $(shell grep '^torch==' requirements/dev.txt)
+
 .PHONY: demo test check census fuzz render clean
 .DEFAULT_GOAL := test
 
@@ -46,7 +48,7 @@ $(STAMP): requirements/dev.txt requirements/nvcc.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "development needs Python 3.11 or newer; name one: make PYTHON=python3.12"; exit 3; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet $(TORCH)
 	$(BIN)/python -m pip install --quiet -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	$(BIN)/loomgen doctor nvcc >/dev/null || $(BIN)/python -m pip install --quiet -r requirements/nvcc.txt

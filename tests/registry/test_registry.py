@@ -125,7 +125,7 @@ def test_load_refuses_a_registry_of_another_architecture(tmp_path: Path) -> None
 
 
 def test_published_schema_is_that_of_the_model() -> None:
-    """Mend with `python tools/update_registry_schema.py`."""
+    """Mend with `python tools/update_published.py`."""
     assert published_schema() == canonical_json(registry_schema())
 
 

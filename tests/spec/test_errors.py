@@ -279,6 +279,7 @@ def test_every_code_has_a_case_and_an_explanation() -> None:
 
 
 def test_the_page_of_errors_is_the_table() -> None:
+    """Mend with `python tools/update_published.py`."""
     page = Path(__file__).parents[2] / "docs" / "errors.md"
     assert page.read_text(encoding="utf-8") == errors_markdown()
 
