@@ -10,7 +10,7 @@ from torch import Tensor
 
 from loomgen.integrations import fla
 from loomgen.integrations.optional import imported
-from loomgen.verify.stages import relative_l2
+from loomgen.verify import relative_l2
 from tools.fla_plugin import Seen, watched
 
 HIDDEN, HEAD_DIM, HEADS, VALUE_HEADS = 256, 128, 2, 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 
 from loomgen.bench.evidence import OUR_NAMES, OURS_NAME, Row, Run, compare
 from loomgen.bench.sanitizer import Finding
@@ -58,7 +59,9 @@ def _hard_checks(rows: Sequence[Row]) -> Iterator[tuple[str, bool]]:
 
 
 def _no_worse(ours: Mapping[str, float], theirs: Mapping[str, float]) -> bool:
-    return bool(ours) and all(ours[part] <= HARD_RATIO * error for part, error in theirs.items() if part in ours)
+    """Never where ours is not finite, even if theirs is as bad."""
+    compared = {part: (ours[part], error) for part, error in theirs.items() if part in ours}
+    return bool(ours) and all(isfinite(our) and our <= HARD_RATIO * their for our, their in compared.values())
 
 
 def _peer_checks(run: Run) -> Iterator[tuple[str, bool]]:

@@ -32,7 +32,7 @@ from loomgen.runtime.compilers import VARIABLE, find_compiler
 from loomgen.runtime.kernels import DeviceKernels
 from loomgen.toolchain.find import NVDISASM, find_tool, tool_version
 from loomgen.toolchain.sass import disassemble, instruction_mix
-from loomgen.verify.problem import same_bits
+from loomgen.verify import same_bits
 from tools import gpu_smoke
 from tools.arguments import out_folder
 from tools.gpu_evidence import built_versions, write_evidence

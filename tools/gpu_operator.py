@@ -27,9 +27,9 @@ from loomgen.ops.dispatch import FAMILY
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
 from loomgen.runtime.kernels import DeviceKernels
+from loomgen.verify import relative_l2
 from loomgen.verify.machines import spoil
 from loomgen.verify.op import CASES, OP_BOUND, OpCase, golden_op, op_inputs
-from loomgen.verify.stages import relative_l2
 from tools.arguments import out_folder
 from tools.gpu_evidence import Row, built_versions, line, write_evidence
 from tools.host_time import measured, medians_in_turn, microseconds, training_host_times

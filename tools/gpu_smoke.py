@@ -35,6 +35,7 @@ from loomgen.runtime.kernels import DeviceKernels
 from loomgen.runtime.launch import LaunchPlan, PreparedLaunch, prepare_plan
 from loomgen.runtime.resident import upload
 from loomgen.runtime.tables import window_tables
+from loomgen.verify import relative_l2, same_bits
 from tools.arguments import out_folder
 
 LENGTHS = (0, 15, 64, 65, 200)
@@ -165,15 +166,12 @@ def make_forward(kernels: DeviceKernels, case: Case) -> Forward:
 
 def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
     """Equal bit by bit, NaNs included."""
-    return all(torch.equal(x.view(torch.uint8), b[name].view(torch.uint8)) for name, x in a.items())
+    return all(same_bits(x, b[name]) for name, x in a.items())
 
 
 def accuracy(forward: Forward, case: Case) -> dict[str, float]:
     """Relative L2 errors of ``o`` and the final state."""
-    return {
-        name: float((forward.tensors[name].double().cpu() - wanted).norm() / wanted.norm())
-        for name, wanted in expected(inputs(case)).items()
-    }
+    return {name: relative_l2(forward.tensors[name].cpu(), wanted) for name, wanted in expected(inputs(case)).items()}
 
 
 def n_different_repeats(forward: Forward, reference: dict[str, Tensor]) -> int:

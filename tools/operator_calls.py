@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from loomgen.ops import chunk_gated_delta_rule
+from loomgen.verify import same_bits
 from loomgen.verify.op import OpCase, op_inputs
-from loomgen.verify.problem import same_bits
 
 EXACT_SCALE = 0.25
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from loomgen.bench.checks import POLLUTED_BYTES, digest, errors_of, repeats_equal
+from loomgen.bench.checks import errors_of, repeats_equal
 from loomgen.bench.evidence import Row
 from loomgen.bench.implementations import Implementation
 from loomgen.bench.inputs import Inputs, OutputGradients, make_gradients, make_inputs
@@ -17,6 +17,7 @@ from loomgen.bench.steps import Results, Step, forward_step, training_step
 from loomgen.bench.timing import Settings, Timer, Times, measure_times
 from loomgen.bench.training_reference import training_reference
 from loomgen.bench.workloads import Case, Pass
+from loomgen.verify.fingerprint import digests
 
 _MESSAGE_CHARACTERS = 300
 
@@ -66,7 +67,6 @@ class Bench:
     device: torch.device
     what: Pass = Pass.FWD
     settings: Settings = field(default_factory=Settings)
-    polluted_bytes: int = POLLUTED_BYTES
     _references: References = field(default_factory=References, repr=False)
 
     @torch.no_grad()
@@ -78,18 +78,18 @@ class Bench:
         reference = self._references.of(given)
         errors: dict[str, Mapping[str, float]] = {}
         equal: dict[str, bool] = {}
-        digests: dict[str, Mapping[str, str]] = {}
+        prints: dict[str, Mapping[str, str]] = {}
         for implementation in self._alive(failures):
             name = implementation.name
             try:
                 step = given.step(implementation, final=True)
                 first = step()
                 errors[name] = errors_of(first, reference)
-                digests[name] = {part: digest(x) for part, x in first.items()}
+                prints[name] = digests(first)
                 equal[name] = self._repeats_equal(implementation, step, first)
             except Exception as error:  # whatever a peer raises, the others' results are wanted
                 failures[name] = _message(error)
-        return Row(case=case, times=times, rel_l2=errors, repeats_equal=equal, digests=digests, failures=failures)
+        return Row(case=case, times=times, rel_l2=errors, repeats_equal=equal, digests=prints, failures=failures)
 
     def _given(self, case: Case) -> Given:
         x = make_inputs(case, self.device)
@@ -97,7 +97,7 @@ class Bench:
 
     def _repeats_equal(self, implementation: Implementation, step: Step, first: Results) -> bool:
         repeats = self.settings.repeats if implementation.ours else self.settings.peer_repeats
-        return repeats_equal(step, first, repeats, polluted_bytes=self.polluted_bytes)
+        return repeats_equal(step, first, repeats)
 
     def _times(self, given: Given, failures: dict[str, str]) -> dict[str, Times]:
         calls: dict[str, Step] = {}

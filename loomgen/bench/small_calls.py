@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from loomgen import golden
-from loomgen.bench.checks import relative_l2
 from loomgen.bench.workloads import Pass
 from loomgen.ops import chunk_gated_delta_rule
+from loomgen.verify import relative_l2
 
 _KEY_HEADS, _VALUE_HEADS = 2, 4
 _LEAVES = ("q", "k", "v", "g", "beta", "initial_state")

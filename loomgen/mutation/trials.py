@@ -11,7 +11,8 @@ from loomgen.emulator import EmulatorFault, EmulatorOptions
 from loomgen.emulator.stage import EmulatedStage
 from loomgen.registry.model import KernelEntry
 from loomgen.verify.arbitrary import Case, Parameter, make_case
-from loomgen.verify.problem import Formats, make_problem, same_bits
+from loomgen.verify.compare import same_bits
+from loomgen.verify.problem import Formats, make_problem
 from loomgen.verify.stages import ORDER
 
 LENGTHS = ((1,), (64,), (65,), (257,))

@@ -1,8 +1,9 @@
 """Verification: stages and their composition against the float64 golden, on a packed ragged batch."""
 
+from loomgen.verify.compare import relative_l2, same_bits
 from loomgen.verify.op import CASES, OpCase, OpRow, verify_op
-from loomgen.verify.problem import Problem, make_problem, same_bits
-from loomgen.verify.stages import BOUNDS, ORDER, VerifyRow, relative_l2, verify_stages
+from loomgen.verify.problem import Problem, make_problem
+from loomgen.verify.stages import BOUNDS, ORDER, VerifyRow, verify_stages
 
 __all__ = [
     "BOUNDS",

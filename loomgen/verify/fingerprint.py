@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor
 
-_WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+from loomgen.verify.compare import words
+
 _ODD = 0x9E3779B97F4A7C15 - 2**64
 _BLOCK = 2**24
 """Elements at a time: their words and weights take 16 bytes each."""
@@ -20,12 +21,12 @@ def fingerprint(x: Tensor) -> Tensor:
     Integer sums have no order. One element of at most 4 bytes that changes, and two different ones that change places,
     always change it: in the product of what differs and the weight, or the weights' difference, too few factors are 2.
     """
-    bits = x.detach().contiguous().view(_WORDS[x.element_size()]).flatten()
+    bits = words(x.detach().contiguous()).flatten()
     total = torch.zeros((), dtype=torch.int64, device=x.device)
     for start in range(0, bits.numel(), _BLOCK):
-        words = bits[start : start + _BLOCK].to(torch.int64)
-        places = torch.arange(start, start + words.numel(), device=x.device)
-        total = total + (words * ((2 * places + 1) * _ODD)).sum()
+        block = bits[start : start + _BLOCK].to(torch.int64)
+        places = torch.arange(start, start + block.numel(), device=x.device)
+        total = total + (block * ((2 * places + 1) * _ODD)).sum()
     return total
 
 
@@ -36,4 +37,14 @@ def fingerprints(tensors: Iterable[Tensor]) -> Tensor:
 
 def digest(prints: Tensor) -> str:
     """One number of all of ``prints``, in hexadecimal; waits for the GPU."""
-    return f"{int(fingerprint(prints)) % 2**64:016x}"
+    return _hexadecimal(int(fingerprint(prints)))
+
+
+def digests(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """The number of each in hexadecimal, by name; waits for the GPU, once."""
+    prints = fingerprints(tensors.values()).tolist()
+    return {name: _hexadecimal(number) for name, number in zip(tensors, prints, strict=True)}
+
+
+def _hexadecimal(number: int) -> str:
+    return f"{number % 2**64:016x}"

@@ -21,10 +21,10 @@ from loomgen.verify.op_gradients import OutputGradients, output_gradients, with_
 Results = Mapping[str, Tensor]
 """``o``, ``final_state`` and the gradients, by name."""
 
-_SPOILED = tuple(2**n for n in (7, 10, 12, 16, 18, 20, 22, 25))
+_SPOILED_SIZES = tuple(2**n for n in (7, 10, 12, 16, 18, 20, 22, 25))
 """Numbers of fp32 values in tensors that are filled with NaN and freed: some of each size that calls allocate."""
 
-_SPOILED_ON_CPU = 2**18
+_LARGEST_SPOILED = {"cuda": 2**25, "cpu": 2**18}
 _SPOILED_OF_EACH = 8
 _HEAD_START = 20_000_000
 """Cycles, some 10 ms, that each of several streams waits while the host fills all of them."""
@@ -118,7 +118,7 @@ class Emulator:
         return with_gradients(lambda leaves: run_on(library, call.case, leaves), call.inputs, call.given)
 
     def spoil(self) -> None:
-        spoil(torch.device("cpu"), largest=_SPOILED_ON_CPU)
+        spoil(torch.device("cpu"))
 
     def at_once(self, jobs: Sequence[Callable[[], Tensor]]) -> list[Tensor]:
         with ThreadPoolExecutor(len(jobs)) as pool:
@@ -133,8 +133,9 @@ def _moved(tensors: Tensors, device: torch.device) -> Tensors:
     return replace(tensors, **{name: x.to(device) for name, x in present.items() if x is not None})
 
 
-def spoil(device: torch.device, *, largest: int = max(_SPOILED)) -> None:
-    """Leaves NaNs in memory that the next allocations of up to ``largest`` fp32 values get, small and large."""
-    sizes = [size for size in _SPOILED if size <= largest]
+def spoil(device: torch.device) -> None:
+    """Leaves NaNs in memory that the next allocations on ``device`` get, small and large: of up to 128 MiB on a GPU, of
+    up to 1 MiB on the CPU. Does not wait for the GPU."""
+    sizes = [size for size in _SPOILED_SIZES if size <= _LARGEST_SPOILED[device.type]]
     held = [torch.full((size,), float("nan"), device=device) for size in sizes for _ in range(_SPOILED_OF_EACH)]
     del held

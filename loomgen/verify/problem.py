@@ -93,12 +93,6 @@ def _unwritten(dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
     return torch.full(shape, float("nan") if dtype.is_floating_point else -1, dtype=dtype)
 
 
-def same_bits(a: Tensor, b: Tensor) -> bool:
-    """Equal bit for bit, NaN payloads and signs of zeros included; both of one 2- or 4-byte dtype."""
-    word = torch.int16 if a.element_size() == 2 else torch.int32
-    return torch.equal(a.view(word), b.view(word))
-
-
 def make_problem(
     seqlens: Sequence[int],
     heads: tuple[int, int],

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from loomgen.ir.kernel import KernelSpec
@@ -14,7 +13,8 @@ from loomgen.passes.pipeline import lower
 from loomgen.target import target_named
 from loomgen.verify.arbitrary import BOUND, Case, Parameter, make_case
 from loomgen.verify.backends import Backend, StageRunner, emulator, interpreter, target_of
-from loomgen.verify.problem import Formats, Inputs, Problem, make_problem, same_bits
+from loomgen.verify.compare import relative_l2, same_bits
+from loomgen.verify.problem import Formats, Inputs, Problem, make_problem
 
 ORDER: dict[str, tuple[str, ...]] = {
     "meta": ("bounds", "seq_chunks", "starts", "lengths"),
@@ -209,11 +209,3 @@ def _compared(
         )
         rows.append(row)
     return rows
-
-
-def relative_l2(x: Tensor, exact: Tensor) -> float:
-    """||x - exact|| / ||exact|| in float64; inf where x is not finite."""
-    if not torch.isfinite(x).all():
-        return float("inf")
-    norm = float(exact.norm())
-    return float((x.double() - exact).norm()) / (norm or 1.0)

@@ -52,7 +52,7 @@ def test_one_slow_row_and_a_slow_mean_are_told_apart() -> None:
     assert failing(checks_of(run_of(row(64, loomgen=0.9, fla=1.0)), [CLEAN])) == ["mean_against_fla"]
 
 
-@pytest.mark.parametrize("errors", [{}, {"o": 6e-3}, {"o": 1e-3, "state": 5e-3}, {"o": math.nan}])
+@pytest.mark.parametrize("errors", [{}, {"o": 6e-3}, {"o": 1e-3, "state": 5e-3}, {"o": math.nan}, {"o": math.inf}])
 def test_a_wrong_result_or_none_is_not_accurate(errors: dict[str, float]) -> None:
     wrong = dataclasses.replace(row(64, loomgen=0.5), rel_l2={"loomgen": errors})
     assert failing(checks_of(run_of(wrong), [CLEAN])) == ["accurate"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import jsonschema
 import pytest
 import torch
 
-from loomgen.bench.checks import digest, errors_of
+from loomgen.bench.checks import errors_of
 from loomgen.bench.evidence import Row, document
 from loomgen.bench.implementations import Implementation
 from loomgen.bench.inputs import make_gradients, make_inputs
@@ -35,10 +36,7 @@ GRADIENTS = ("dq", "dk", "dv", "dg", "dbeta", "dh0")
 
 
 def bench(*implementations: Implementation) -> Bench:
-    return Bench(
-        implementations=implementations, timer=SteadyTimer(), device=CPU, what=Pass.FWDBWD, settings=FEW,
-        polluted_bytes=1024,
-    )  # fmt: skip
+    return Bench(implementations=implementations, timer=SteadyTimer(), device=CPU, what=Pass.FWDBWD, settings=FEW)
 
 
 @pytest.mark.parametrize("with_state", [False, True])
@@ -91,16 +89,6 @@ def test_hard_inputs_differ_where_they_say(twist: Any) -> None:
         assert 1 < float(y.beta.max()) < 2 and torch.equal(x.k, y.k)
 
 
-def test_a_digest_depends_on_every_bit_and_its_place() -> None:
-    x = torch.randn(1000).bfloat16()
-    swapped = x.clone()
-    swapped[[1, 2]] = x[[2, 1]]
-    signed = torch.zeros(5), -torch.zeros(5)
-    assert digest(x) == digest(x.clone()) == digest(x.view(10, 100).T.contiguous().T)
-    assert len({digest(x), digest(swapped), digest(x[:-1])}) == 3
-    assert digest(signed[0]) != digest(signed[1])
-
-
 def test_a_training_call_in_the_emulator_is_right() -> None:
     call = SmallCall(lengths=(3, 66), head_dim=64, activation=torch.float16)
     for save in ("minimal", "states"):
@@ -143,6 +131,8 @@ def test_hard_rows_are_held_against_the_peers_errors() -> None:
     assert checks_of(run_of(close, what=Pass.FWDBWD), None)["accurate_as_fla"]
     worse = dataclasses.replace(close, rel_l2={**large, "loomgen": {"o": 1.3e-2, "dg": 2e-2}})
     assert failing(checks_of(run_of(worse, what=Pass.FWDBWD), None)) == ["accurate_as_fla"]
+    lost = dataclasses.replace(close, rel_l2={who: {"o": math.inf, "dg": 1e-2} for who in large})
+    assert failing(checks_of(run_of(lost, what=Pass.FWDBWD), None)) == ["accurate_as_fla"]
 
 
 def test_the_document_of_training_calls_fits_the_schema() -> None:

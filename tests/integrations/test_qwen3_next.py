@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from examples.tiny_model import IN_EMULATOR, make_model, rule_named
 from loomgen.integrations.transformers import use_loomgen
-from loomgen.verify.stages import relative_l2
+from loomgen.verify import relative_l2
 
 pytest.importorskip("transformers")
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from loomgen import golden
 from loomgen.interp import Mode, interpret
+from loomgen.verify import relative_l2
 from tests.interp import stages
 
 H, HV, K, V, C = 2, 4, stages.K, stages.V, stages.C
@@ -71,10 +72,6 @@ def forward(lengths: tuple[int, ...], mode: Mode, dtype: torch.dtype) -> dict[st
     interpret(stages.fwd_h(), arguments, mode=mode)
     interpret(stages.fwd_o(), arguments, mode=mode)
     return tensors
-
-
-def relative_l2(actual: Tensor, exact: Tensor) -> float:
-    return float((actual.double() - exact).norm() / exact.norm())
 
 
 def test_float64_is_the_golden_stage_by_stage() -> None:

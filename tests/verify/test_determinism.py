@@ -12,7 +12,7 @@ from torch import Tensor
 from loomgen.errors import NoGpu
 from loomgen.verify import OpCase, same_bits
 from loomgen.verify.determinism import CHECKS, SHAPES, DeterminismRow, alone, in_small, verify_determinism
-from loomgen.verify.fingerprint import digest, fingerprint, fingerprints
+from loomgen.verify.fingerprint import digest, digests, fingerprint, fingerprints
 from loomgen.verify.machines import Call, Emulator, Gpu, Results, make_call
 
 PACK = OpCase(name="pack", lengths=(3, 0, 5), heads=(1, 2), head_dim=64)
@@ -182,6 +182,9 @@ def test_a_fingerprint_is_the_same_in_one_block_and_in_several(monkeypatch: pyte
     monkeypatch.setattr("loomgen.verify.fingerprint._BLOCK", 7)
     assert torch.equal(fingerprints(tensors), whole)
     assert len(digest(whole)) == 16 and digest(whole) != digest(whole.flip(0))
+    assert digests(dict(zip("abcd", tensors, strict=True))) == {
+        name: f"{int(fingerprint(x)) % 2**64:016x}" for name, x in zip("abcd", tensors, strict=True)
+    }
 
 
 def test_the_shapes_are_twelve_and_cover_what_the_operator_takes() -> None:
