@@ -23,10 +23,10 @@ from torch import Tensor
 
 from examples.tiny_model import IN_EMULATOR, ON_GPU, Setting, corpus, draw_batches
 from examples.training import Trained, deterministic, train
-from loomgen.conformance.evidence import Card, first_card
 from loomgen.errors import LoomgenError
+from loomgen.evidence import Card, first_card, package_versions, write_evidence
 from tools.arguments import out_folder
-from tools.gpu_evidence import TORCH_VERSIONS, Row, line, package_versions, write_evidence
+from tools.gpu_evidence import TORCH_VERSIONS, Row, line
 
 LOSS_BOUND = 1e-3
 N_FINAL = 10

@@ -24,8 +24,8 @@ from loomgen.bench.gpu import DEVICE, GpuTimer
 from loomgen.bench.inputs import Inputs, make_inputs
 from loomgen.bench.timing import Settings, Spread, Timer, measure_times
 from loomgen.bench.workloads import Case, Suite, select
-from loomgen.conformance.evidence import first_card
 from loomgen.errors import LoomgenError
+from loomgen.evidence import first_card, write_evidence
 from loomgen.ops.arguments import Arguments
 from loomgen.ops.device import DeviceForward
 from loomgen.runtime.compilers import VARIABLE, find_compiler
@@ -35,7 +35,7 @@ from loomgen.toolchain.sass import disassemble, instruction_mix
 from loomgen.verify import same_bits
 from tools import gpu_smoke
 from tools.arguments import out_folder
-from tools.gpu_evidence import built_versions, write_evidence
+from tools.gpu_evidence import built_versions
 from tools.gpu_start import COMPILERS, built, compiling_with, forward_kernels
 
 ROWS = (

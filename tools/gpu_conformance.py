@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
@@ -20,10 +21,11 @@ from typing import Protocol
 from loomgen.conformance.case import Case
 from loomgen.conformance.compare import Array, compare
 from loomgen.conformance.device import DeviceError, compile_cubin, open_device
-from loomgen.conformance.evidence import Row, compared, document, failed, first_card, table, versions
+from loomgen.conformance.evidence import Row, compared, failed, table, versions
 from loomgen.conformance.prepared import Prepared, StalePreparation, open_prepared, prepare
 from loomgen.conformance.table import all_cases
-from loomgen.documents import write_document
+from loomgen.errors import NoGpu
+from loomgen.evidence import first_card, write_evidence
 from loomgen.target import target_named
 from loomgen.toolchain.find import NVCC, MissingTool, find_tool, tool_version
 from tools.arguments import out_folder
@@ -45,12 +47,12 @@ def run(prepared_folder: Path, out: Path, commit: str) -> int:
         nvcc = find_tool(NVCC)
         card = first_card()
         rows = _run_on_device(all_cases(), prepared, nvcc)
-    except (StalePreparation, MissingTool, DeviceError, OSError, subprocess.CalledProcessError) as error:
+    except (StalePreparation, MissingTool, DeviceError, NoGpu, OSError, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr)
         return _COULD_NOT_RUN
     command = f"python -m tools.gpu_conformance prepare && python -m tools.gpu_conformance run --commit {commit}"
     used = versions(tool_version(nvcc), prepared.compiler)
-    write_document(out / f"conformance.{card.slug}.json", document(card, used, commit, command, rows))
+    write_evidence(out, "conformance", card, map(asdict, rows), versions=used, commit=commit, command=command)
     print(table(rows))
     return _OK if all(row.ok for row in rows) else _FAILED
 

@@ -1,19 +1,14 @@
-"""The document that a tool's run on a GPU leaves: the card, what took part, the command, and a row for each result."""
+"""What the documents of tools that run on a GPU share: a row for each check, and versions of what takes part."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 import torch
 
-from loomgen.bench.implementations import package_version
-from loomgen.conformance.evidence import Card, versions
-from loomgen.documents import write_document
+from loomgen.conformance.evidence import versions
 from loomgen.toolchain.find import GXX, NVCC, find_tool, tool_version
 
 TORCH_VERSIONS = {"torch": torch.__version__, "cuda": str(torch.version.cuda)}
@@ -42,33 +37,3 @@ def built_versions() -> dict[str, str]:
         "torch": torch.__version__,
         "cores": str(os.cpu_count()),
     }
-
-
-def package_versions(packages: Sequence[str]) -> dict[str, str]:
-    """Of other packages that take part, by name; ``unknown`` for those that are not installed as such."""
-    return {package: package_version(package) for package in packages}
-
-
-def write_evidence(
-    out: Path,
-    topic: str,
-    card: Card,
-    rows: Sequence[Mapping[str, Any]],
-    *,
-    command: str,
-    commit: str,
-    versions: Mapping[str, str] = TORCH_VERSIONS,
-    more: Mapping[str, Any] = MappingProxyType({}),
-) -> Path:
-    """Writes ``out``/``topic``.<card>.json, with the fields of ``more`` last, and returns its path."""
-    document = {
-        **card.described(),
-        "versions": dict(versions),
-        "commit": commit,
-        "command": command,
-        "rows": list(rows),
-        **more,
-    }
-    path = out / f"{topic}.{card.slug}.json"
-    write_document(path, document)
-    return path

@@ -25,8 +25,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from loomgen.conformance.evidence import Card, first_card
 from loomgen.errors import LoomgenError
+from loomgen.evidence import Card, first_card, package_versions, write_evidence
 from loomgen.ops.dispatch import FAMILY
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
@@ -35,7 +35,7 @@ from tools.arguments import out_folder
 from tools.fla_layer import BATCH, BOUND, HEAD_DIM, HEADS, TOKENS, VALUE_HEADS, compare_layer
 from tools.fla_plugin import BEGIN_BEFORE
 from tools.fla_rows import FAILED, PASSED, Collector, Found, TestRow, document_row, line, summary
-from tools.gpu_evidence import TORCH_VERSIONS, package_versions, write_evidence
+from tools.gpu_evidence import TORCH_VERSIONS
 
 TESTS = "tests/ops/test_gdn.py"
 LAYER = f"GatedDeltaNet[{BATCH} x {TOKENS} tokens, {HEADS}/{VALUE_HEADS} heads of {HEAD_DIM}], not a test of FLA"

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from loomgen.bench.evidence import Run, command_of, commit_of, document
+from loomgen.bench.evidence import Run, document
 from loomgen.bench.gpu import DEVICE
 from loomgen.bench.roofline import draw_roofline
 from loomgen.bench.sanitizer import Finding, find_sanitizer, sanitize
@@ -30,6 +30,7 @@ from loomgen.bench.warm import Compilations, jobs
 from loomgen.bench.workloads import Pass, Suite
 from loomgen.documents import write_document
 from loomgen.errors import LoomgenError
+from loomgen.evidence import command_of, commit_of, evidence_path
 from loomgen.ops import dispatch_backward
 from loomgen.ops.dispatch import FAMILY
 from loomgen.registry import KernelEntry
@@ -169,7 +170,7 @@ def run_pass(request: Request, out: Path, prepared: Prepared, watch: Stopwatch) 
 
 
 def path_of(out: Path, run: Run) -> Path:
-    return out / ("gpu_gate.json" if run.what is Pass.FWD else f"training.{run.card.slug}.json")
+    return out / "gpu_gate.json" if run.what is Pass.FWD else evidence_path(out, "training", run.card)
 
 
 def _last(run: Run) -> str:

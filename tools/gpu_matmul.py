@@ -20,10 +20,10 @@ from typing import Any
 import torch
 
 from loomgen.bench.timing import Spread, interleaved, spread
-from loomgen.conformance.evidence import Card, first_card
+from loomgen.evidence import Card, first_card, write_evidence
 from loomgen.verify import relative_l2
 from tools.arguments import out_folder
-from tools.gpu_evidence import write_evidence
+from tools.gpu_evidence import TORCH_VERSIONS
 
 STAGE = "matmul_tma"
 SIZE = 8192
@@ -93,7 +93,7 @@ def _report(checks: dict[str, Any], times: dict[str, Spread], card: Card, out: P
         **checks,
     }
     command = f"python -m tools.gpu_matmul run --project PROJECT --out DIR --commit {commit}"
-    write_evidence(out, STAGE, card, [row], command=command, commit=commit)
+    write_evidence(out, STAGE, card, [row], versions=TORCH_VERSIONS, commit=commit, command=command)
     print(json.dumps(row, indent=2))
     is_right = checks["integers"] and checks["repeats_equal"] == REPEATS and checks["rel_l2"]["out"] <= BOUND
     return 0 if is_right and fraction >= FRACTION_OF_CUBLAS else 1

@@ -21,8 +21,8 @@ import torch
 
 from loomgen import golden
 from loomgen.bench.timing import Spread
-from loomgen.conformance.evidence import Card, first_card
 from loomgen.errors import LoomgenError
+from loomgen.evidence import Card, first_card, write_evidence
 from loomgen.ops.dispatch import FAMILY
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
@@ -31,7 +31,7 @@ from loomgen.verify import relative_l2
 from loomgen.verify.machines import spoil
 from loomgen.verify.op import CASES, OP_BOUND, OpCase, golden_op, op_inputs
 from tools.arguments import out_folder
-from tools.gpu_evidence import Row, built_versions, line, write_evidence
+from tools.gpu_evidence import Row, built_versions, line
 from tools.host_time import measured, medians_in_turn, microseconds, training_host_times
 from tools.operator_calls import Call, Results, make_call, make_exact_call, moved, same
 

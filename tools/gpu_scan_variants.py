@@ -18,10 +18,9 @@ from typing import Any
 
 import torch
 
-from loomgen.bench.evidence import command_of
 from loomgen.bench.gpu import DEVICE, GpuTimer
 from loomgen.bench.timing import Timed, interleaved
-from loomgen.conformance.evidence import first_card
+from loomgen.evidence import command_of, first_card, write_evidence
 from loomgen.ops.dispatch import CHUNK, SCAN_VARIANTS, CallShape, ScanVariant, scan_variant, select
 from loomgen.ops.dispatch_backward import select_backward
 from loomgen.registry import KernelEntry, Registry
@@ -33,7 +32,7 @@ from loomgen.runtime.launch import LaunchPlan, prepare_plan
 from loomgen.runtime.resident import upload
 from loomgen.runtime.tables import window_tables
 from tools.arguments import out_folder
-from tools.gpu_evidence import write_evidence
+from tools.gpu_evidence import TORCH_VERSIONS
 
 STAGES = ("fwd_h", "dhu")
 N_TOKENS = 16384
@@ -139,7 +138,9 @@ def main() -> int:
     variants = options.variant or SCAN_VARIANTS
     rows = [measure(kernels, timer, stage, shape, variants) for stage in options.stage or STAGES for shape in SHAPES]
     command = command_of(["python", "-m", "tools.gpu_scan_variants"], sys.argv[1:])
-    write_evidence(options.out, "scan_variants", card, rows, command=command, commit=options.commit)
+    write_evidence(
+        options.out, "scan_variants", card, rows, versions=TORCH_VERSIONS, commit=options.commit, command=command
+    )
     for row in rows:
         print(row["pass"], row["row"], row["kernel_ms"], row["chosen"])
     return 0

@@ -22,8 +22,8 @@ from tempfile import TemporaryDirectory
 import torch
 
 from loomgen.bench.timing import spread
-from loomgen.conformance.evidence import first_card
 from loomgen.errors import LoomgenError
+from loomgen.evidence import first_card, write_evidence
 from loomgen.ops.arguments import Arguments
 from loomgen.ops.device import DeviceForward
 from loomgen.ops.dispatch import FAMILY, GATES, SLACK, STAGES, TABLES
@@ -36,7 +36,7 @@ from loomgen.runtime.driver import CudaDriver
 from loomgen.runtime.kernels import DeviceKernels
 from loomgen.verify.op import CASES
 from tools.arguments import out_folder
-from tools.gpu_evidence import Row, built_versions, line, write_evidence
+from tools.gpu_evidence import Row, built_versions, line
 from tools.operator_calls import Call, make_call
 
 GPU = torch.device("cuda", 0)

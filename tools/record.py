@@ -17,15 +17,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from loomgen.bench.evidence import commit_of
-from loomgen.conformance.evidence import first_card
 from loomgen.documents import write_document
+from loomgen.evidence import commit_of, first_card, package_versions
 from loomgen.toolchain.find import GXX, find_tool, tool_version
 from tools.arguments import out_file
 
@@ -56,8 +54,8 @@ def record(words: Sequence[str], out: Path, commit: str | None = None) -> int:
 
 
 def _versions() -> dict[str, str]:
-    packages = {name: version(name) for name in _PACKAGES}
-    return {"python": platform.python_version(), "g++": tool_version(find_tool(GXX)), **packages}
+    tools = {"python": platform.python_version(), "g++": tool_version(find_tool(GXX))}
+    return {**tools, **package_versions(_PACKAGES)}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

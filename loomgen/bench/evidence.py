@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 import platform
-import shlex
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from loomgen.bench.gpu import Ceilings
-from loomgen.bench.implementations import OURS, PEERS, Implementation, package_version
+from loomgen.bench.implementations import OURS, PEERS, Implementation
 from loomgen.bench.timing import Settings, Spread, Times, geometric_mean
 from loomgen.bench.workloads import Case, Pass
-from loomgen.conformance.evidence import Card
+from loomgen.evidence import Card, head, package_version
 
 OURS_NAME = OURS.name
 OUR_NAMES = frozenset((OURS_NAME, *(name for name, peer in PEERS.items() if peer.ours)))
@@ -91,10 +88,7 @@ def _comparison(ratios: Mapping[str, float]) -> Comparison:
 def document(run: Run) -> dict[str, Any]:
     """The run as JSON can hold it."""
     return {
-        **run.card.described(),
-        "versions": dict(run.versions),
-        "commit": run.commit,
-        "command": run.command,
+        **head(run.card, versions=run.versions, commit=run.commit, command=run.command),
         "settings": asdict(run.settings),
         "ceilings": None if run.ceilings is None else asdict(run.ceilings),
         "rows": [_row(row, run) for row in run.rows],
@@ -145,17 +139,6 @@ def _finite(error: float) -> float | None:
     return error if math.isfinite(error) else None
 
 
-def command_of(program: Sequence[str], arguments: Sequence[str]) -> str:
-    """The command to run again; where it wrote to is the machine's own."""
-    words = list(arguments)
-    for n, word in enumerate(words):
-        if word == "--out" and n + 1 < len(words):
-            words[n + 1] = "OUT"
-        if word.startswith("--out="):
-            words[n] = "--out=OUT"
-    return shlex.join([*program, *words])
-
-
 def versions_of(implementations: Sequence[Implementation]) -> dict[str, str]:
     """What took part, by name."""
     found = {
@@ -167,17 +150,3 @@ def versions_of(implementations: Sequence[Implementation]) -> dict[str, str]:
     for implementation in implementations:
         found |= implementation.versions()
     return found
-
-
-def commit_of(root: Path) -> str:
-    """The commit that is checked out in ``root``, with ``+`` where files differ from it; ``unknown`` outside git."""
-    try:
-        head, changes = (_git(root, *words) for words in (("rev-parse", "HEAD"), ("status", "--porcelain")))
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return head + ("+" if changes else "")
-
-
-def _git(root: Path, *words: str) -> str:
-    done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=True)
-    return done.stdout.strip()

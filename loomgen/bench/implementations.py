@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from loomgen.bench.inputs import Inputs
 from loomgen.errors import LoomgenError, MissingRequirement
+from loomgen.evidence import package_versions
 
 Result = tuple[Tensor, Tensor | None]
 Call = Callable[[], Result]
@@ -58,18 +58,11 @@ class Implementation:
             raise MissingPeer(f"{self.name}: {self.module} cannot be imported ({error}); install {wanted}") from error
 
     def versions(self) -> dict[str, str]:
-        return {package: package_version(package) for package in self.packages}
+        return package_versions(self.packages)
 
     def keys_first(self, state: Tensor) -> Tensor:
         """A state it returned as [N, HV, K, V]."""
         return state if self.state_layout == "kv" else state.transpose(-1, -2)
-
-
-def package_version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _function(module: str, name: str) -> Callable[..., Any]:

@@ -13,8 +13,8 @@ from loomgen.bench.implementations import OURS, Implementation, NoBackward, peer
 from loomgen.bench.run import Bench, measure_all
 from loomgen.bench.timing import Settings
 from loomgen.bench.workloads import Case, Pass, Suite, select
-from loomgen.conformance.evidence import first_card
 from loomgen.errors import LoomgenError
+from loomgen.evidence import first_card
 
 
 class NoRows(LoomgenError):

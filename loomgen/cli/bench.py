@@ -15,6 +15,7 @@ from loomgen.cli.options import JsonOption
 from loomgen.cli.output import progress
 from loomgen.documents import NotWritable, require_writable, write_document
 from loomgen.errors import LoomgenError
+from loomgen.evidence import command_of, commit_of
 
 if TYPE_CHECKING:
     from loomgen.bench.evidence import Run
@@ -67,7 +68,7 @@ def bench(
     Prints GPU kernel time and call time of every row, and the geometric mean of ours over each peer's. Exits 1 where
     an implementation failed on a row or our repeats are not the same bits, 3 without a GPU or a peer that was named.
     """
-    from loomgen.bench.evidence import command_of, commit_of, document
+    from loomgen.bench.evidence import document
     from loomgen.bench.session import Request
     from loomgen.bench.table import table
     from loomgen.bench.workloads import Pass, Suite

@@ -1,19 +1,17 @@
-"""The document that a comparison on a card leaves behind."""
+"""The rows of a comparison on a card, and what took part in it."""
 
 from __future__ import annotations
 
 import math
 import platform
-import subprocess
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from loomgen.conformance.case import Case
 from loomgen.conformance.compare import Outcome
+from loomgen.evidence import package_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,25 +28,6 @@ class Row:
     share_of_bound: float | None
     ok: bool
     first_failure: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
-    """A GPU as nvidia-smi describes it; clocks in MHz, None where it does not know them."""
-
-    name: str
-    driver: str
-    clocks: Mapping[str, int | None]
-
-    @property
-    def slug(self) -> str:
-        """``NVIDIA H200`` as ``h200``."""
-        words = [word for word in self.name.lower().split() if word != "nvidia"]
-        return "-".join(words)
-
-    def described(self) -> dict[str, Any]:
-        """What a document says of it."""
-        return {"card": self.name, "driver": self.driver, "clocks": dict(self.clocks)}
 
 
 def compared(case: Case, outcome: Outcome) -> Row:
@@ -85,50 +64,14 @@ def failed(case: Case, error: Exception) -> Row:
     )
 
 
-def parse_card(text: str) -> Card:
-    """The card in a line of nvidia-smi's CSV: name, driver version, SM clock, memory clock, highest SM clock."""
-    name, driver, *clocks = (part.strip() for part in text.splitlines()[0].split(","))
-    names = ("sm_mhz", "memory_mhz", "max_sm_mhz")
-    return Card(name=name, driver=driver, clocks=dict(zip(names, map(_clock, clocks), strict=True)))
-
-
-def _clock(text: str) -> int | None:
-    return int(text) if text.isdigit() else None
-
-
-def first_card() -> Card:
-    """The first GPU; OSError or CalledProcessError without nvidia-smi."""
-    query = "--query-gpu=name,driver_version,clocks.sm,clocks.mem,clocks.max.sm"
-    command = ["nvidia-smi", query, "--format=csv,noheader,nounits", "--id=0"]
-    return parse_card(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-
-
 def versions(nvcc: str, host_compiler: str) -> dict[str, str]:
     """What took part, by name."""
     return {
-        "cuda-bindings": _package_version("cuda-bindings"),
+        "cuda-bindings": package_version("cuda-bindings"),
         "host g++": host_compiler,
         "numpy": np.__version__,
         "nvcc": nvcc,
         "python": platform.python_version(),
-    }
-
-
-def _package_version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "unknown"
-
-
-def document(card: Card, used: Mapping[str, str], commit: str, command: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """What is written down; rows keep their order."""
-    return {
-        **card.described(),
-        "versions": dict(used),
-        "commit": commit,
-        "command": command,
-        "rows": [asdict(row) for row in rows],
     }
 
 

@@ -14,7 +14,7 @@ from loomgen.bench.inputs import Inputs
 from loomgen.bench.reference import recurrent_reference
 from loomgen.bench.timing import KernelSum, KernelTime, Settings, Spread, Timed, Times
 from loomgen.bench.workloads import Case, Pass, Suite, Workload
-from loomgen.conformance.evidence import Card
+from loomgen.evidence import Card
 from loomgen.golden import chunk_gated_delta_rule
 
 FEW = Settings(warmups=1, calls=3, profiled=3, host_calls=2, repeats=2, peer_repeats=2)

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from loomgen.bench.evidence import Row, commit_of, compare, document
+from loomgen.bench.evidence import Row, compare, document
 from loomgen.bench.gpu import Ceilings
 from loomgen.bench.roofline import NoPlotting, attainable_tflops, draw_roofline, points
 from loomgen.bench.table import table
@@ -104,7 +104,3 @@ def test_no_roofline_without_times_or_without_matplotlib(monkeypatch: pytest.Mon
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     with pytest.raises(NoPlotting):
         draw_roofline(run_of(row(64, loomgen=0.5)), tmp_path / "r.png")
-
-
-def test_the_commit_outside_git_is_unknown(tmp_path: Path) -> None:
-    assert commit_of(tmp_path) == "unknown"

@@ -10,7 +10,7 @@ from loomgen.bench.evidence import Run
 from loomgen.bench.gpu import Ceilings
 from loomgen.bench.session import Request, measure
 from loomgen.bench.workloads import Case, Suite
-from loomgen.conformance.evidence import Card
+from loomgen.evidence import Card
 from tests.bench.fakes import FEW, SteadyTimer, case, right
 
 CEILINGS = Ceilings(copy_tb_per_s=4.0, matmul_tflops=800.0)

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from loomgen.conformance.compare import compare
-from loomgen.conformance.evidence import compared, document, failed, parse_card, table
+from loomgen.conformance.evidence import compared, failed, table
 from loomgen.conformance.table import all_cases
-from loomgen.documents import write_document
+from loomgen.evidence import parse_card, write_evidence
 
 CASES = {case.name: case for case in all_cases()}
-
-
-def test_card() -> None:
-    card = parse_card("NVIDIA H200, 580.159.04, 1980, 3201, 1985\n")
-    assert (card.name, card.slug, card.driver) == ("NVIDIA H200", "h200", "580.159.04")
-    assert card.clocks == {"sm_mhz": 1980, "memory_mhz": 3201, "max_sm_mhz": 1985}
-    assert parse_card("NVIDIA H200, 1, 345, [N/A], 1985").clocks["memory_mhz"] is None
 
 
 def test_document_and_table(tmp_path: Path) -> None:
@@ -29,10 +25,9 @@ def test_document_and_table(tmp_path: Path) -> None:
     bad = compared(case, compare(case.comparison, (), host, device))
     lost = failed(CASES["math_exp2_approx.from_-330_to_130"], RuntimeError("cuLaunchKernel: gone"))
     card = parse_card("NVIDIA H200, 1, 2, 3, 4")
-    path = tmp_path / "new" / "conformance.h200.json"
-    write_document(path, document(card, {"nvcc": "13.0.88"}, "abc", "repeat it", [good, bad, lost]))
+    rows, used = map(asdict, (good, bad, lost)), {"nvcc": "13.0.88"}
+    path = write_evidence(tmp_path, "conformance", card, rows, versions=used, commit="abc", command="repeat it")
     found = json.loads(path.read_text())
-    assert list(found) == ["card", "driver", "clocks", "versions", "commit", "command", "rows"]
     assert found["rows"][1] == {
         "primitive": "ldmatrix_x2",
         "kernel": "mma_ldmatrix_x2",
@@ -51,3 +46,9 @@ def test_document_and_table(tmp_path: Path) -> None:
         "FAILED math_exp2_approx.from_-330_to_130: cuLaunchKernel: gone (bound: 3 ulp, subnormals as 0)",
         "3 cases, 2 failed",
     ]
+
+
+def test_a_comparison_needs_numpy_alone() -> None:
+    others = ("torch", "pydantic", "yaml", "networkx", "jinja2", "typer", "rich")
+    program = f"import sys; sys.modules.update(dict.fromkeys({others})); import tools.gpu_conformance"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from loomgen.conformance.evidence import Card
+from loomgen.evidence import Card
 from tools import gpu_fla_tests
 from tools.fla_plugin import DISABLED
 from tools.fla_rows import Collector, Found, TestRow, line, summary

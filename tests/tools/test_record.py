@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from loomgen.conformance.evidence import Card
+from loomgen.evidence import Card
 from loomgen.toolchain.find import GXX, find_tool, tool_version
 from tools import record
 from tools.record import main
