@@ -87,7 +87,8 @@ def code_row(name: str, cubins: Mapping[str, bytes], texts: Mapping[str, str]) -
 
 
 def stage_rows(kernels: ByCompiler) -> Iterator[dict[str, Any]]:
-    """Whether every tensor that a stage writes has the same bits, over cases that run every kernel of the stages."""
+    """Whether every tensor that a stage writes has the same bits, over cases that run every kernel of the stages that
+    every forward has."""
     for case in gpu_smoke.cases():
         found = []
         for made in kernels.values():

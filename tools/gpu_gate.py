@@ -31,16 +31,14 @@ from loomgen.bench.workloads import Pass, Suite
 from loomgen.documents import write_document
 from loomgen.errors import LoomgenError
 from loomgen.evidence import command_of, commit_of, evidence_path
-from loomgen.ops import dispatch_backward
-from loomgen.ops.dispatch import FAMILY
-from loomgen.registry import KernelEntry
+from loomgen.ops import dispatch, dispatch_backward
+from loomgen.registry import KernelEntry, Registry
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
 from loomgen.runtime.kernels import DeviceKernels
 from tools.arguments import out_folder
 from tools.gate_checks import checks_of
 from tools.gpu_evidence import Row as HostRow
-from tools.gpu_smoke import forward_kernels
 from tools.host_time import training_host_times
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -87,18 +85,17 @@ class Prepared:
     host: list[HostRow]
 
 
-def training_kernels(kernels: DeviceKernels) -> list[KernelEntry]:
-    """Every kernel that only a backward of usual gates and steps runs."""
-    stages = dispatch_backward.STAGES
-    return [entry for entry in kernels.registry.kernels if entry.family == FAMILY and entry.stage in stages]
+def kernels_of(registry: Registry, passes: Sequence[Pass]) -> list[KernelEntry]:
+    """Every kernel that calls of ``passes`` may launch whose gates and steps do not come in raw and whose lengths the
+    host knows: all rows and the sanitizer's calls are such."""
+    stages = (*dispatch.STAGES, *(dispatch_backward.STAGES if Pass.FWDBWD in passes else ()))
+    return [entry for entry in registry.kernels if entry.family == dispatch.FAMILY and entry.stage in stages]
 
 
 def build(passes: Sequence[Pass]) -> int:
-    """Builds every kernel of ``passes``, all at once, into the cache that later calls read; how many they are."""
+    """Builds :func:`kernels_of` ``passes``, all at once, into the cache that later calls read; how many they are."""
     kernels = DeviceKernels(DEVICE.index, CudaDriver(), CubinStore())
-    wanted = forward_kernels(kernels)
-    if Pass.FWDBWD in passes:
-        wanted += training_kernels(kernels)
+    wanted = kernels_of(kernels.registry, passes)
     kernels.prepare(wanted)
     return len(wanted)
 

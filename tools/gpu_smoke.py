@@ -1,4 +1,4 @@
-"""Run the forward's kernels on the first GPU through the runtime: compared, repeated, timed.
+"""Run the stages that every forward has on the first GPU, through the runtime: compared, repeated, timed.
 
     python -m tools.gpu_smoke --out DIR
 
@@ -26,7 +26,7 @@ from torch import Tensor
 from loomgen import golden
 from loomgen.errors import LoomgenError
 from loomgen.ops.dispatch import ACTIVATIONS, CHUNK, HEAD_DIMS, STEPS, CallShape, ScanVariant, select
-from loomgen.registry import KernelEntry
+from loomgen.registry import KernelEntry, Registry
 from loomgen.runtime.bind import Value, bind
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
@@ -64,7 +64,7 @@ class Case:
         names = (str(self.activation).removeprefix("torch."), str(self.step).removeprefix("torch."))
         return f"dim {self.head_dim}, {names[0]}, beta {names[1]}, {self.variant}"
 
-    def stages(self, kernels: DeviceKernels) -> tuple[KernelEntry, ...]:
+    def stages(self, registry: Registry) -> tuple[KernelEntry, ...]:
         shape = CallShape(
             n_sequences=len(LENGTHS),
             value_heads=VALUE_HEADS,
@@ -72,14 +72,14 @@ class Case:
             activation=self.activation,
             step=self.step,
         )
-        return select(kernels.registry, shape, self.variant).in_order()
+        return select(registry, shape, self.variant).in_order()
 
 
 DEFAULT = Case(head_dim=128, activation=torch.bfloat16, step=torch.float32, variant="r32k2")
 
 
 def cases() -> Iterator[Case]:
-    """Together they run every kernel of the forward."""
+    """Together they run every kernel of the stages that every forward has."""
     for head_dim, activation, step, variant in product(HEAD_DIMS, ACTIVATIONS, STEPS, VARIANTS):
         yield Case(head_dim=head_dim, activation=activation, step=step, variant=variant)
 
@@ -137,7 +137,7 @@ class Forward:
 
 
 def make_forward(kernels: DeviceKernels, case: Case) -> Forward:
-    stages = case.stages(kernels)
+    stages = case.stages(kernels.registry)
     given = {name: x.to(_DEVICE) for name, x in inputs(case).items()}
     tables = upload(window_tables(LENGTHS, CHUNK).by_name(), _DEVICE)
     sizes = {
@@ -257,14 +257,15 @@ def host_times(kernels: DeviceKernels) -> dict[str, float]:
     return {**single, "plan": host_microseconds(lambda: forward.plan.run(addresses))}
 
 
-def forward_kernels(kernels: DeviceKernels) -> list[KernelEntry]:
-    """Every kernel of the forward, each once."""
-    return list({stage.name: stage for case in cases() for stage in case.stages(kernels)}.values())
+def kernels_of_cases(registry: Registry) -> list[KernelEntry]:
+    """What :func:`cases` run, each once."""
+    return list({stage.name: stage for case in cases() for stage in case.stages(registry)}.values())
 
 
 def smoke() -> dict[str, Any]:
     kernels = DeviceKernels(0, CudaDriver(), CubinStore())
-    kernels.prepare(forward_kernels(kernels))
+    used = kernels_of_cases(kernels.registry)
+    kernels.prepare(used)
     rows, results = [], {}
     for case in cases():
         row, results[case] = check_case(kernels, case)
@@ -278,7 +279,7 @@ def smoke() -> dict[str, Any]:
         "card": torch.cuda.get_device_name(_DEVICE),
         "torch": torch.__version__,
         "target": kernels.target.name,
-        "kernels": len(forward_kernels(kernels)),
+        "kernels": len(used),
         "host_microseconds": host_times(kernels),
         "cases": rows,
         "checks": checks,

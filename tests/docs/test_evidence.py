@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from loomgen.bench.timing import geometric_mean
+from loomgen.registry import load
+from tools.gpu_smoke import kernels_of_cases
+from tools.gpu_start import forward_kernels
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PEERS = ("fla", "flash_qla")
@@ -175,6 +178,16 @@ def test_starts_are_the_document_s() -> None:
     assert f"| {nvcc['kernels']} kernels from an empty cache, nvcc 13.0.88 | {nvcc['seconds']:.1f} s | 60 s |" in page
     assert f"| the same, NVRTC 13.0 | {nvrtc['seconds']:.1f} s | 60 s |" in page
     assert f"the slowest of 3 processes | {first['largest_seconds']:.3f} s | 1 s |" in page
+
+
+def test_kernels_that_were_counted_are_told_from_those_that_there_are() -> None:
+    page = " ".join((DOCS / "runtime.md").read_text().split())
+    found, registry = document("start"), load("sm_90a")
+    counted = found["rows"][0]["measured"]["kernels"]
+    assert f"A forward can launch {len(forward_kernels(registry))} kernels." in page
+    assert f"of {found['commit']}, when it could launch {counted}," in page
+    assert f"of the same {counted} kernels of {document('compilers')['commit']}:" in page
+    assert f"the {len(kernels_of_cases(registry))} kernels of `prep`, `wy`, `fwd_h` and `fwd_o`" in page
 
 
 def test_compilers_are_the_document_s() -> None:

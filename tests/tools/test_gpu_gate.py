@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,12 +14,12 @@ import pytest
 from loomgen.bench.evidence import Run
 from loomgen.bench.session import Request
 from loomgen.bench.workloads import Pass
-from loomgen.ops.dispatch_backward import STAGES
+from loomgen.ops.dispatch import ACTIVATIONS, HEAD_DIMS, STEPS, CallShape
+from loomgen.ops.dispatch_backward import kernels_of_kind
 from loomgen.registry import load
 from tests.bench.fakes import row, run_of
 from tools import gpu_gate
-from tools.gpu_gate import Prepared, main, training_kernels
-from tools.gpu_smoke import forward_kernels
+from tools.gpu_gate import Prepared, kernels_of, main
 
 
 @pytest.fixture
@@ -107,8 +107,17 @@ def test_compilations_that_fail_are_named_and_counted(
     assert "UNFINISHED exit code 1: flash_qla, part 1 of 1: 1x4096|4/12|packed\n" in capsys.readouterr().out
 
 
-def test_the_backward_s_kernels_are_built_beside_the_forward_s() -> None:
-    kernels: Any = SimpleNamespace(registry=load("sm_90a"))
-    backward = training_kernels(kernels)
-    assert {kernel.stage for kernel in backward} == set(STAGES) and len(backward) == 4 * (1 + 3 + 1)
-    assert not {kernel.name for kernel in backward} & {kernel.name for kernel in forward_kernels(kernels)}
+BOTH = [Pass.FWD, Pass.FWDBWD]
+
+
+@pytest.mark.parametrize(("passes", "n_kernels"), [(BOTH[:1], 28), (BOTH[1:], 48), (BOTH, 48)])
+def test_what_is_built_is_what_calls_of_any_dim_and_dtype_may_launch(passes: list[Pass], n_kernels: int) -> None:
+    registry = load("sm_90a")
+    shapes = [
+        CallShape(n_sequences=1, value_heads=1, head_dim=dim, activation=activation, step=step)
+        for dim, activation, step in product(HEAD_DIMS, ACTIVATIONS, STEPS)
+    ]
+    trains = Pass.FWDBWD in passes
+    wanted = {kernel.name for shape in shapes for kernel in kernels_of_kind(registry, shape, trains=trains)}
+    built = [kernel.name for kernel in kernels_of(registry, passes)]
+    assert set(built) == wanted and len(built) == n_kernels
