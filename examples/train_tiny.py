@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -23,10 +22,10 @@ from torch import Tensor
 
 from examples.tiny_model import IN_EMULATOR, ON_GPU, Setting, corpus, draw_batches
 from examples.training import Trained, deterministic, train
-from loomgen.errors import LoomgenError
 from loomgen.evidence import Card, first_card, package_versions, write_evidence
 from tools.arguments import out_folder
 from tools.gpu_evidence import TORCH_VERSIONS, Row, line
+from tools.running import exit_code
 
 LOSS_BOUND = 1e-3
 N_FINAL = 10
@@ -34,8 +33,6 @@ N_REPLAYS = 2
 RECORDED = "batches.pt"
 CONTROLS = ("fla", "torch", "none")
 PACKAGES = ("transformers", "flash-linear-attention", "fla-core", "triton")
-
-_OK, _FAILED, _COULD_NOT_RUN = 0, 1, 2
 
 
 def recorded(folder: Path, batches: Tensor) -> Tensor:
@@ -134,21 +131,22 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    options = parsed(arguments)
+def measure(options: argparse.Namespace) -> bool:
+    """Whether all checks hold."""
     on_gpu = options.device == "cuda"
-    try:
-        card = first_card() if on_gpu else Card(name="CPU", driver="", clocks={})
-        with deterministic() as nondeterministic:
-            found = runs(ON_GPU if on_gpu else IN_EMULATOR, options)
-        checks = tuple(rows(found, nondeterministic))
-        path = write_document(options, card, found, checks)
-    except (LoomgenError, OSError, subprocess.CalledProcessError) as error:
-        print(error, file=sys.stderr)
-        return _COULD_NOT_RUN
+    card = first_card() if on_gpu else Card(name="CPU", driver="", clocks={})
+    with deterministic() as nondeterministic:
+        found = runs(ON_GPU if on_gpu else IN_EMULATOR, options)
+    checks = tuple(rows(found, nondeterministic))
+    path = write_document(options, card, found, checks)
     print("\n".join(sorted(nondeterministic)), end="\n" * bool(nondeterministic), file=sys.stderr)
     print(json.dumps(json.loads(path.read_text()), indent=2) if options.json else "\n".join(map(line, checks)))
-    return _OK if all(check.ok for check in checks) else _FAILED
+    return all(check.ok for check in checks)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parsed(arguments)
+    return exit_code(lambda: measure(options))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ and prints a line a row. Exit codes: 0 all bits are equal, 1 not, 2 could not ru
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -24,7 +23,6 @@ from loomgen.bench.gpu import DEVICE, GpuTimer
 from loomgen.bench.inputs import Inputs, make_inputs
 from loomgen.bench.timing import Settings, Spread, Timer, measure_times
 from loomgen.bench.workloads import Case, Suite, select
-from loomgen.errors import LoomgenError
 from loomgen.evidence import first_card, write_evidence
 from loomgen.ops.arguments import Arguments
 from loomgen.ops.device import DeviceForward
@@ -37,6 +35,7 @@ from tools import gpu_smoke
 from tools.arguments import out_folder
 from tools.gpu_evidence import built_versions
 from tools.gpu_start import COMPILERS, built, compiling_with, forward_kernels
+from tools.running import exit_code
 
 ROWS = (
     "1x4096|4/12|packed",
@@ -49,8 +48,6 @@ ROWS = (
 """Of the training shapes: long sequences and short, few heads and many, both layouts."""
 
 SETTINGS = Settings(calls=10, profiled=15, host_calls=20)
-
-_OK, _FAILED, _COULD_NOT_RUN = 0, 1, 2
 
 ByCompiler = Mapping[str, DeviceKernels]
 
@@ -140,7 +137,8 @@ def rows_of(kernels: ByCompiler, nvdisasm: Path, scratch: Path) -> Iterator[dict
         yield forward_row(case, kernels, timer)
 
 
-def measure(out: Path, commit: str) -> int:
+def measure(out: Path, commit: str) -> bool:
+    """Whether all bits are equal."""
     card, nvdisasm = first_card(), find_tool(NVDISASM)
     nvrtc = find_compiler({VARIABLE: "nvrtc"}).version
     used = {**built_versions(), "nvrtc": nvrtc, "nvdisasm": tool_version(nvdisasm)}
@@ -152,7 +150,7 @@ def measure(out: Path, commit: str) -> int:
             print(*row.values(), flush=True)
     command = f"python -m tools.gpu_compilers --out DIR --commit {commit}"
     write_evidence(out, "compilers", card, rows, command=command, commit=commit, versions=used)
-    return _OK if all(row.get("equal", True) for row in rows) else _FAILED
+    return all(row.get("equal", True) for row in rows)
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -160,11 +158,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=out_folder, default=Path("build"), help="folder for the document")
     parser.add_argument("--commit", required=True, help="the commit that runs, for the document")
     options = parser.parse_args(given)
-    try:
-        return measure(options.out, options.commit)
-    except (LoomgenError, OSError, subprocess.CalledProcessError) as error:
-        print(error, file=sys.stderr)
-        return _COULD_NOT_RUN
+    return exit_code(lambda: measure(options.out, options.commit))
 
 
 if __name__ == "__main__":

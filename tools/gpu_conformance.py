@@ -9,7 +9,6 @@ Needs numpy alone, and cuda-bindings for ``run``. Exit codes: 0 all within bound
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -22,16 +21,15 @@ from loomgen.conformance.case import Case
 from loomgen.conformance.compare import Array, compare
 from loomgen.conformance.device import DeviceError, compile_cubin, open_device
 from loomgen.conformance.evidence import Row, compared, failed, table, versions
-from loomgen.conformance.prepared import Prepared, StalePreparation, open_prepared, prepare
+from loomgen.conformance.prepared import Prepared, open_prepared, prepare
 from loomgen.conformance.table import all_cases
-from loomgen.errors import NoGpu
 from loomgen.evidence import first_card, write_evidence
 from loomgen.target import target_named
-from loomgen.toolchain.find import NVCC, MissingTool, find_tool, tool_version
+from loomgen.toolchain.find import NVCC, find_tool, tool_version
 from tools.arguments import out_folder
+from tools.running import exit_code
 
 ROOT = Path(__file__).resolve().parents[1]
-_OK, _FAILED, _COULD_NOT_RUN = 0, 1, 2
 
 
 class Runner(Protocol):
@@ -40,21 +38,25 @@ class Runner(Protocol):
     def run(self, case: Case, inputs: Sequence[Array]) -> Array: ...
 
 
-def run(prepared_folder: Path, out: Path, commit: str) -> int:
-    """The device's half: compiles, launches, compares, writes ``<out>/conformance.<card>.json``, prints a table."""
-    try:
-        prepared = open_prepared(prepared_folder)
-        nvcc = find_tool(NVCC)
-        card = first_card()
-        rows = _run_on_device(all_cases(), prepared, nvcc)
-    except (StalePreparation, MissingTool, DeviceError, NoGpu, OSError, subprocess.CalledProcessError) as error:
-        print(error, file=sys.stderr)
-        return _COULD_NOT_RUN
+def prepare_all(out: Path) -> bool:
+    """The host's half."""
+    prepare(all_cases(), out, ROOT / "build" / "emulator")
+    print(f"{len(all_cases())} cases prepared")
+    return True
+
+
+def run(prepared_folder: Path, out: Path, commit: str) -> bool:
+    """The device's half: compiles, launches, compares, writes ``<out>/conformance.<card>.json``, prints a table.
+    Whether all is within bounds."""
+    prepared = open_prepared(prepared_folder)
+    nvcc = find_tool(NVCC)
+    card = first_card()
+    rows = _run_on_device(all_cases(), prepared, nvcc)
     command = f"python -m tools.gpu_conformance prepare && python -m tools.gpu_conformance run --commit {commit}"
     used = versions(tool_version(nvcc), prepared.compiler)
     write_evidence(out, "conformance", card, map(asdict, rows), versions=used, commit=commit, command=command)
     print(table(rows))
-    return _OK if all(row.ok for row in rows) else _FAILED
+    return all(row.ok for row in rows)
 
 
 def _run_on_device(cases: Sequence[Case], prepared: Prepared, nvcc: Path) -> list[Row]:
@@ -107,10 +109,8 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.command == "run":
-        return run(options.prepared, options.out, options.commit)
-    prepare(all_cases(), options.out, ROOT / "build" / "emulator")
-    print(f"{len(all_cases())} cases prepared")
-    return _OK
+        return exit_code(lambda: run(options.prepared, options.out, options.commit))
+    return exit_code(lambda: prepare_all(options.out))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ import argparse
 import math
 import os
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,21 +26,17 @@ import torch
 
 from loomgen.errors import LoomgenError
 from loomgen.evidence import Card, first_card, package_versions, write_evidence
-from loomgen.ops.dispatch import FAMILY
-from loomgen.runtime.cubins import CubinStore
-from loomgen.runtime.driver import CudaDriver
-from loomgen.runtime.kernels import DeviceKernels
 from tools.arguments import out_folder
 from tools.fla_layer import BATCH, BOUND, HEAD_DIM, HEADS, TOKENS, VALUE_HEADS, compare_layer
 from tools.fla_plugin import BEGIN_BEFORE
 from tools.fla_rows import FAILED, PASSED, Collector, Found, TestRow, document_row, line, summary
 from tools.gpu_evidence import TORCH_VERSIONS
+from tools.operator_calls import built_kernels
+from tools.running import exit_code
 
 TESTS = "tests/ops/test_gdn.py"
 LAYER = f"GatedDeltaNet[{BATCH} x {TOKENS} tokens, {HEADS}/{VALUE_HEADS} heads of {HEAD_DIM}], not a test of FLA"
 PACKAGES = ("fla-core", "triton")
-
-_OK, _FAILED, _COULD_NOT_RUN = 0, 1, 2
 
 
 @contextmanager
@@ -120,10 +115,16 @@ def write_found(options: argparse.Namespace, card: Card, found: Found) -> None:
     )  # fmt: skip
 
 
-def build_kernels() -> None:
-    """All at once, before workers ask for them one after the other."""
-    kernels = DeviceKernels(0, CudaDriver(), CubinStore())
-    kernels.prepare([kernel for kernel in kernels.registry.kernels if kernel.family == FAMILY])
+def measure(options: argparse.Namespace) -> bool:
+    """Whether every test ran, none failed and loomgen was called."""
+    deadline = math.inf if options.minutes is None else time.time() + 60 * options.minutes
+    card = first_card()
+    built_kernels()  # before workers ask for them one after the other
+    found = run_all(options, deadline, lambda found: write_found(options, card, found))
+    write_found(options, card, found)
+    not_run = [f"NOT RUN {name}" for name in found.not_run]
+    print("\n".join([*map(line, found.rows), *not_run, summary(found)]))
+    return found.ok
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -136,18 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-n", type=int, default=1, help="processes that run tests")
     parser.add_argument("--minutes", type=float, help="no test is begun after this time (default: all are)")
     options = parser.parse_args(arguments)
-    deadline = math.inf if options.minutes is None else time.time() + 60 * options.minutes
-    try:
-        card = first_card()
-        build_kernels()
-        found = run_all(options, deadline, lambda found: write_found(options, card, found))
-        write_found(options, card, found)
-    except (LoomgenError, OSError, subprocess.CalledProcessError) as error:
-        print(error, file=sys.stderr)
-        return _COULD_NOT_RUN
-    not_run = [f"NOT RUN {name}" for name in found.not_run]
-    print("\n".join([*map(line, found.rows), *not_run, summary(found)]))
-    return _OK if found.ok else _FAILED
+    return exit_code(lambda: measure(options))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -40,6 +40,7 @@ from tools.arguments import out_folder
 from tools.gate_checks import checks_of
 from tools.gpu_evidence import Row as HostRow
 from tools.host_time import training_host_times
+from tools.running import exit_code
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -57,8 +58,6 @@ have not compiled by then is compiled at each row's first call."""
 
 _FORWARD_SHARE = 0.4
 """Of the time that is left, what the forward's rows may take where training calls are to follow."""
-
-_OK, _FAILED, _COULD_NOT_RUN = 0, 1, 2
 
 
 @dataclass(slots=True)
@@ -214,17 +213,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _holds(documents: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether all checks do; they are printed."""
+    checks = [check for content in documents for check in content["checks"].items()]
+    for name, holds in checks:
+        print(f"{'ok    ' if holds else 'FAILED'} {name}")
+    return all(holds for _, holds in checks)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    try:
-        documents = gate(options)
-    except LoomgenError as error:
-        print(error, file=sys.stderr)
-        return _COULD_NOT_RUN
-    for content in documents:
-        for name, holds in content["checks"].items():
-            print(f"{'ok    ' if holds else 'FAILED'} {name}")
-    return _OK if all(all(content["checks"].values()) for content in documents) else _FAILED
+    return exit_code(lambda: _holds(gate(options)))
 
 
 if __name__ == "__main__":

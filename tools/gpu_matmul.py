@@ -3,8 +3,9 @@
     python -m tools.gpu_matmul prepare --out PROJECT            # anywhere: the stage rendered with dims of 8192
     python -m tools.gpu_matmul run --project PROJECT --out DIR --commit SHA
 
-``run`` needs torch for CUDA, cuda-bindings, pydantic, nvcc and ninja; it writes DIR/matmul_tma.<card>.json and exits 1
-where a result is wrong, a repetition differs, or the product is slower than 70 % of torch's.
+``run`` needs torch for CUDA, cuda-bindings, pydantic, nvcc and ninja; it writes DIR/matmul_tma.<card>.json. Exit codes:
+0 all is well, 1 a result is wrong, a repetition differs, or the product is slower than 70 % of torch's, 2 could not
+run.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from loomgen.evidence import Card, first_card, write_evidence
 from loomgen.verify import relative_l2
 from tools.arguments import out_folder
 from tools.gpu_evidence import TORCH_VERSIONS
+from tools.running import exit_code
 
 STAGE = "matmul_tma"
 SIZE = 8192
@@ -33,7 +35,7 @@ BOUND = 3e-3
 """Relative L2 against float64: one rounding of the result to bf16 is 1.7e-3."""
 
 
-def prepare(out: Path) -> int:
+def prepare(out: Path) -> bool:
     """Writes a project with the stage alone, M = O = K = SIZE."""
     from loomgen.cli.project import compiler, default_root, headers
     from loomgen.render import render_tree
@@ -48,10 +50,10 @@ def prepare(out: Path) -> int:
     for name, content in tree.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_bytes(content)
-    return 0
+    return True
 
 
-def run(project: Path, out: Path, commit: str) -> int:
+def run(project: Path, out: Path, commit: str) -> bool:
     from loomgen.bench.gpu import DEVICE, GpuTimer
     from loomgen.runtime.cubins import CubinStore
     from loomgen.runtime.driver import CudaDriver
@@ -80,8 +82,8 @@ def run(project: Path, out: Path, commit: str) -> int:
     return _report(checks, times, card, out, commit)
 
 
-def _report(checks: dict[str, Any], times: dict[str, Spread], card: Card, out: Path, commit: str) -> int:
-    """Writes the evidence; 1 where something is wrong or slow."""
+def _report(checks: dict[str, Any], times: dict[str, Spread], card: Card, out: Path, commit: str) -> bool:
+    """Writes the evidence; whether all is right and fast enough."""
     fraction = times["cublas"].median / times["loomgen"].median
     row = {
         "row": f"{SIZE}x{SIZE}x{SIZE} bf16",
@@ -96,7 +98,7 @@ def _report(checks: dict[str, Any], times: dict[str, Spread], card: Card, out: P
     write_evidence(out, STAGE, card, [row], versions=TORCH_VERSIONS, commit=commit, command=command)
     print(json.dumps(row, indent=2))
     is_right = checks["integers"] and checks["repeats_equal"] == REPEATS and checks["rel_l2"]["out"] <= BOUND
-    return 0 if is_right and fraction >= FRACTION_OF_CUBLAS else 1
+    return bool(is_right and fraction >= FRACTION_OF_CUBLAS)
 
 
 def _integers_are_exact(tensors: dict[str, torch.Tensor], ours: Callable[[], torch.Tensor]) -> bool:
@@ -119,7 +121,7 @@ def _floats(tensors: dict[str, torch.Tensor], ours: Callable[[], torch.Tensor]) 
     return {"repeats_equal": n_equal, "rel_l2": {"out": relative_l2(first[rows], exact)}}
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     preparing = commands.add_parser("prepare")
@@ -128,10 +130,10 @@ def main() -> int:
     running.add_argument("--project", type=Path, required=True)
     running.add_argument("--out", type=out_folder, required=True)
     running.add_argument("--commit", required=True)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.command == "prepare":
-        return prepare(options.out)
-    return run(options.project, options.out, options.commit)
+        return exit_code(lambda: prepare(options.out))
+    return exit_code(lambda: run(options.project, options.out, options.commit))
 
 
 if __name__ == "__main__":

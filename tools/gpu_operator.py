@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -20,20 +19,17 @@ from pathlib import Path
 import torch
 
 from loomgen import golden
+from loomgen.bench.gpu import host_microseconds
 from loomgen.bench.timing import Spread
-from loomgen.errors import LoomgenError
 from loomgen.evidence import Card, first_card, write_evidence
-from loomgen.ops.dispatch import FAMILY
-from loomgen.runtime.cubins import CubinStore
-from loomgen.runtime.driver import CudaDriver
-from loomgen.runtime.kernels import DeviceKernels
 from loomgen.verify import relative_l2
 from loomgen.verify.machines import spoil
 from loomgen.verify.op import CASES, OP_BOUND, OpCase, golden_op, op_inputs
 from tools.arguments import out_folder
 from tools.gpu_evidence import Row, built_versions, line
-from tools.host_time import measured, medians_in_turn, microseconds, training_host_times
-from tools.operator_calls import Call, Results, make_call, make_exact_call, moved, same
+from tools.host_time import measured, medians_in_turn, training_host_times
+from tools.operator_calls import Call, Results, built_kernels, make_call, make_exact_call, moved, same
+from tools.running import exit_code
 
 GPU = torch.device("cuda", 0)
 
@@ -68,8 +64,6 @@ EXACT = (
     OpCase(name="head dim 64, f16, beta bf16", lengths=(130, 7), head_dim=64, dtype=torch.float16, normalise=False,
            step=torch.bfloat16, state_v_first=True),
 )  # fmt: skip
-
-_OK, _FAILED, _COULD_NOT_RUN = 0, 1, 2
 
 
 def expected(call: Call) -> Results:
@@ -230,14 +224,7 @@ def new_lengths(call: Call) -> Iterator[float]:
     for _ in range(N_NEW_LENGTHS):
         host[-1] -= 1
         given = {"cu_seqlens": host.to(GPU), "cu_seqlens_cpu": host}
-        yield microseconds(lambda given=given: call.run(**given))  # type: ignore[misc]
-
-
-def built_kernels() -> DeviceKernels:
-    """The GPU's kernels, all of the operator's built at once."""
-    kernels = DeviceKernels(0, CudaDriver(), CubinStore())
-    kernels.prepare([kernel for kernel in kernels.registry.kernels if kernel.family == FAMILY])
-    return kernels
+        yield host_microseconds(lambda given=given: call.run(**given))  # type: ignore[misc]
 
 
 def results(arch: str) -> Iterator[Row]:
@@ -256,25 +243,26 @@ def write_rows(out: Path, card: Card, commit: str, rows: Sequence[Row]) -> None:
     write_evidence(out, "operator", card, found, command=command, commit=commit, versions=built_versions())
 
 
+def measure(out: Path, commit: str) -> bool:
+    """Whether all checks hold."""
+    card = first_card()
+    kernels = built_kernels()
+    rows = []
+    for row in results(kernels.target.name):
+        rows.append(row)
+        print(line(row), flush=True)
+    write_rows(out, card, commit, rows)
+    n_failed = sum(not row.ok for row in rows)
+    print(f"{len(rows)} checks, {n_failed} failed")
+    return not n_failed
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="gpu_operator", description="The operator on the first GPU.")
     parser.add_argument("--out", type=out_folder, default=Path("build"), help="folder for the document")
     parser.add_argument("--commit", required=True, help="the commit that runs, for the document")
     options = parser.parse_args(arguments)
-    rows = []
-    try:
-        card = first_card()
-        kernels = built_kernels()
-        for row in results(kernels.target.name):
-            rows.append(row)
-            print(line(row), flush=True)
-        write_rows(options.out, card, options.commit, rows)
-    except (LoomgenError, OSError, subprocess.CalledProcessError) as error:
-        print(error, file=sys.stderr)
-        return _COULD_NOT_RUN
-    n_failed = sum(not row.ok for row in rows)
-    print(f"{len(rows)} checks, {n_failed} failed")
-    return _FAILED if n_failed else _OK
+    return exit_code(lambda: measure(options.out, options.commit))
 
 
 if __name__ == "__main__":

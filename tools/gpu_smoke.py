@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -24,7 +22,6 @@ import torch
 from torch import Tensor
 
 from loomgen import golden
-from loomgen.errors import LoomgenError
 from loomgen.ops.dispatch import ACTIVATIONS, CHUNK, HEAD_DIMS, STEPS, CallShape, ScanVariant, select
 from loomgen.registry import KernelEntry, Registry
 from loomgen.runtime.bind import Value, bind
@@ -37,17 +34,17 @@ from loomgen.runtime.resident import upload
 from loomgen.runtime.tables import window_tables
 from loomgen.verify import relative_l2, same_bits
 from tools.arguments import out_folder
+from tools.host_time import median_us
+from tools.running import exit_code
 
 LENGTHS = (0, 15, 64, 65, 200)
 KEY_HEADS, VALUE_HEADS = 2, 4
 VARIANTS: tuple[ScanVariant, ...] = ("r32k2", "r32k1", "r64k1")
 
 N_REPEATS = 100
-N_TIMED = 200
 BOUNDS = {"o": 4.5e-3, "ht": 3.5e-3}
 """Relative L2 errors against float64: independent random keys, normalised, mild gates."""
 
-_OK, _FAILED, _COULD_NOT_RUN = 0, 1, 2
 _DEVICE = torch.device("cuda", 0)
 
 
@@ -234,27 +231,16 @@ def from_elsewhere(kernels: DeviceKernels) -> dict[str, bool]:
     return found
 
 
-def host_microseconds(call: Callable[[], object]) -> float:
-    """The median time until ``call`` returns, each time with nothing queued before it."""
-    times = []
-    for _ in range(N_TIMED):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return 1e6 * statistics.median(times)
-
-
 def host_times(kernels: DeviceKernels) -> dict[str, float]:
-    """In microseconds: one launch of each kernel, all of them as a plan."""
+    """Medians in microseconds: one launch of each kernel, all of them as a plan."""
     forward = make_forward(kernels, DEFAULT)
     stream = kernels.driver.current_stream(kernels.device)
     addresses = [forward.tensors[name].data_ptr() for name in forward.plan.names]
     single = {
-        f"launch {launch.kernel.stage}": host_microseconds(lambda launch=launch: launch.launch(stream))  # type: ignore[misc]
+        f"launch {launch.kernel.stage}": median_us(lambda launch=launch: launch.launch(stream))  # type: ignore[misc]
         for launch in forward.launches
     }
-    return {**single, "plan": host_microseconds(lambda: forward.plan.run(addresses))}
+    return {**single, "plan": median_us(lambda: forward.plan.run(addresses))}
 
 
 def kernels_of_cases(registry: Registry) -> list[KernelEntry]:
@@ -286,20 +272,21 @@ def smoke() -> dict[str, Any]:
     }
 
 
+def measure(out: Path) -> bool:
+    """Whether all checks hold."""
+    document = smoke()
+    text = json.dumps(document, indent=2)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "gpu_smoke.json").write_text(text + "\n", encoding="utf-8")
+    print(text)
+    return all(document["checks"].values())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="gpu_smoke", description="The forward's kernels on the first GPU.")
     parser.add_argument("--out", type=out_folder, default=Path("build"), help="folder for gpu_smoke.json")
     options = parser.parse_args(arguments)
-    try:
-        document = smoke()
-    except LoomgenError as error:
-        print(error, file=sys.stderr)
-        return _COULD_NOT_RUN
-    text = json.dumps(document, indent=2)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "gpu_smoke.json").write_text(text + "\n", encoding="utf-8")
-    print(text)
-    return _OK if all(document["checks"].values()) else _FAILED
+    return exit_code(lambda: measure(options.out))
 
 
 if __name__ == "__main__":

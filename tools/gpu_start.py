@@ -38,14 +38,13 @@ from loomgen.verify.op import CASES
 from tools.arguments import out_folder
 from tools.gpu_evidence import Row, built_versions, line
 from tools.operator_calls import Call, make_call
+from tools.running import exit_code
 
 GPU = torch.device("cuda", 0)
 COMPILERS = ("nvcc", "nvrtc")
 COLD_BUILD_SECONDS = 60.0
 FIRST_CALL_SECONDS = 1.0
 N_FIRST_CALLS = 3
-
-_OK, _FAILED, _COULD_NOT_RUN = 0, 1, 2
 
 
 def forward_kernels(registry: Registry) -> list[KernelEntry]:
@@ -145,7 +144,8 @@ def results(scratch: Path) -> Iterator[Row]:
     yield first_calls(scratch / "bundle")
 
 
-def measure(out: Path, commit: str) -> int:
+def measure(out: Path, commit: str) -> bool:
+    """Whether all limits hold."""
     card = first_card()
     used = {**built_versions(), "nvrtc": find_compiler({VARIABLE: "nvrtc"}).version}
     rows = []
@@ -155,7 +155,14 @@ def measure(out: Path, commit: str) -> int:
             print(line(row), flush=True)
     command = f"python -m tools.gpu_start --out DIR --commit {commit}"
     write_evidence(out, "start", card, [asdict(row) for row in rows], command=command, commit=commit, versions=used)
-    return _OK if all(row.ok for row in rows) else _FAILED
+    return all(row.ok for row in rows)
+
+
+def run(options: argparse.Namespace) -> bool:
+    if options.first_call is None:
+        return measure(options.out, options.commit)
+    print(first_call(options.first_call))
+    return True
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -166,14 +173,7 @@ def main(given: Sequence[str] | None = None) -> int:
     options = parser.parse_args(given)
     if options.first_call is None and options.commit is None:
         parser.error("--commit is missing")
-    try:
-        if options.first_call is not None:
-            print(first_call(options.first_call))
-            return _OK
-        return measure(options.out, options.commit)
-    except (LoomgenError, OSError, subprocess.CalledProcessError) as error:
-        print(error, file=sys.stderr)
-        return _COULD_NOT_RUN
+    return exit_code(lambda: run(options))
 
 
 if __name__ == "__main__":

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from loomgen.bench.gpu import host_microseconds
 from loomgen.bench.timing import Spread, interleaved, spread
 from loomgen.verify.op import CASES, OpCase
 from tools.gpu_evidence import Row
@@ -33,16 +34,9 @@ _LEAVES = ("q", "k", "v", "g", "beta", "initial_state")
 Step = Callable[[], object]
 
 
-def microseconds(call: Step, n_calls: int = 1, after: Step | None = None) -> float:
-    """Of each of ``n_calls`` that follow one another, until the last returns, with nothing queued before them: all that
-    ``after`` has queued is done."""
-    if after is not None:
-        after()
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    for _ in range(n_calls):
-        call()
-    return 1e6 * (time.perf_counter() - start) / n_calls
+def median_us(call: Step, in_a_row: int = 1, after: Step | None = None) -> float:
+    """Of :data:`N_TIMED` calls, ``in_a_row`` at a time."""
+    return statistics.median(host_microseconds(call, in_a_row, after) for _ in range(N_TIMED // in_a_row))
 
 
 def medians_in_turn(
@@ -50,13 +44,10 @@ def medians_in_turn(
 ) -> dict[str, Spread]:
     """Of warm calls, ``in_a_row`` at a time, in turn: what else the machine does, for longer than a median takes, then
     meets all of them."""
-
-    def median_us(call: Step) -> float:
-        return statistics.median(microseconds(call, in_a_row, after) for _ in range(N_TIMED // in_a_row))
-
+    sample = partial(median_us, in_a_row=in_a_row, after=after)
     for call in calls.values():
         call()
-    return {name: spread(medians) for name, medians in interleaved(calls, n_rounds, median_us).items()}
+    return {name: spread(medians) for name, medians in interleaved(calls, n_rounds, sample).items()}
 
 
 def measured(medians: Spread) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Calls of the operator that the tools make: a case's tensors, on the CPU or on a GPU."""
+"""Calls of the operator that the tools make: a case's tensors, on the CPU or on a GPU, and the kernels for them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import torch
 from torch import Tensor
 
 from loomgen.ops import chunk_gated_delta_rule
+from loomgen.ops.dispatch import FAMILY
+from loomgen.runtime.cubins import CubinStore
+from loomgen.runtime.driver import CudaDriver
+from loomgen.runtime.kernels import DeviceKernels
 from loomgen.verify import same_bits
 from loomgen.verify.op import OpCase, op_inputs
 
@@ -92,6 +96,13 @@ def make_exact_call(case: OpCase, seed: int = 0) -> Call:
     return replace(call, tensors={**call.tensors, **exact}, options={**call.options, "scale": EXACT_SCALE})
 
 
+def built_kernels() -> DeviceKernels:
+    """The first GPU's kernels, all of the operator's built at once."""
+    kernels = DeviceKernels(0, CudaDriver(), CubinStore())
+    kernels.prepare([kernel for kernel in kernels.registry.kernels if kernel.family == FAMILY])
+    return kernels
+
+
 def same(a: Results, b: Results) -> bool:
     """Equal bit by bit."""
-    return all(same_bits(x.cpu().contiguous(), y.cpu().contiguous()) for x, y in zip(a, b, strict=True))
+    return all(same_bits(x.cpu(), y.cpu()) for x, y in zip(a, b, strict=True))

@@ -76,12 +76,9 @@ class GpuTimer:
         return float(start.elapsed_time(end))
 
     def host_us(self, call: Timed) -> float:
+        microseconds = host_microseconds(call)
         torch.cuda.synchronize()
-        start = time.perf_counter()
-        call()
-        seconds = time.perf_counter() - start
-        torch.cuda.synchronize()
-        return 1e6 * seconds
+        return microseconds
 
     def profile(self, calls: Sequence[Timed]) -> list[tuple[KernelTime, ...]]:
         """Raises :class:`ProfileMismatch` where the tracer loses records several times in a row."""
@@ -109,6 +106,18 @@ class GpuTimer:
 
     def _flush(self) -> None:
         self._flushed.fill_(1)
+
+
+def host_microseconds(call: Timed, n_calls: int = 1, after: Timed | None = None) -> float:
+    """Of each of ``n_calls`` that follow one another, until the last returns, with nothing queued before them: all that
+    ``after`` has queued is done."""
+    if after is not None:
+        after()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(n_calls):
+        call()
+    return 1e6 * (time.perf_counter() - start) / n_calls
 
 
 def split_calls(events: Sequence[DeviceEvent], n_calls: int) -> list[tuple[KernelTime, ...]]:

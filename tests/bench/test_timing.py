@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+import time
 
-from loomgen.bench.gpu import DeviceEvent, ProfileMismatch, split_calls
+import pytest
+import torch
+
+from loomgen.bench.gpu import DeviceEvent, ProfileMismatch, host_microseconds, split_calls
 from loomgen.bench.timing import (
     KernelSum,
     KernelTime,
@@ -92,3 +95,12 @@ def test_kernels_belong_to_the_call_after_whose_flush_they_ran() -> None:
 def test_a_profile_that_lost_a_flush_is_refused() -> None:
     with pytest.raises(ProfileMismatch, match="of 2 calls shows 1 L2"):
         split_calls([DeviceEvent(FLUSH, 0.0, 1.0)], 2)
+
+
+def test_calls_in_a_row_share_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: order.append("wait"))
+    monkeypatch.setattr(time, "perf_counter", iter([1.0, 1.0005]).__next__)
+    found = host_microseconds(lambda: order.append("call"), 5, after=lambda: order.append("before"))
+    assert found == pytest.approx(100.0)
+    assert order == ["before", "wait", *["call"] * 5]

@@ -143,7 +143,7 @@ def test_the_layer_is_written_before_the_first_test_and_all_of_it_after_each(
         written.append(json.loads(path.read_text()))
 
     monkeypatch.setattr(gpu_fla_tests, "first_card", lambda: card)
-    monkeypatch.setattr(gpu_fla_tests, "build_kernels", lambda: None)
+    monkeypatch.setattr(gpu_fla_tests, "built_kernels", lambda: None)
     monkeypatch.setattr(gpu_fla_tests, "layer_row", lambda: layer)
     monkeypatch.setattr(gpu_fla_tests, "run_tests", run_tests)
     assert main(["--fla", str(tmp_path), "--out", str(tmp_path), "--commit", "none", "--minutes", "9.5"]) == 1

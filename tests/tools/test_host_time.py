@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 import torch
 
@@ -45,12 +43,3 @@ def test_a_backward_may_run_in_the_calling_thread() -> None:
     seen: list[bool] = []
     in_calling_thread(lambda: seen.append(torch.autograd.is_multithreading_enabled()))()
     assert seen == [False] and torch.autograd.is_multithreading_enabled()
-
-
-def test_calls_in_a_row_share_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    order: list[str] = []
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: order.append("wait"))
-    monkeypatch.setattr(time, "perf_counter", iter([1.0, 1.0005]).__next__)
-    found = host_time.microseconds(lambda: order.append("call"), 5, after=lambda: order.append("before"))
-    assert found == pytest.approx(100.0)
-    assert order == ["before", "wait", *["call"] * 5]
