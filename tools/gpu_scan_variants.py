@@ -1,10 +1,11 @@
 """Time the variants of the state scans on the first GPU, over numbers of sequences and heads.
 
-    python -m tools.gpu_scan_variants --out DIR --commit SHA [--stage fwd_h|dhu] [--variant r32k2 ...]
+    python -m tools.gpu_scan_variants --out DIR --commit SHA [--stage STAGE ...] [--variant VARIANT ...]
 
-What `loomgen.ops.dispatch.scan_variant` goes by, of the forward's scan and of the backward's, which goes in reverse.
-Variants are interleaved, the L2 cache is flushed before each launch; medians. Writes DIR/scan_variants.<card>.json.
-Needs torch for CUDA, cuda-bindings, pydantic, nvcc and ninja.
+What `loomgen.ops.dispatch.scan_variant` goes by, of the forward's scan, stage `fwd_h`, and of the backward's, `dhu`,
+which goes in reverse. Variants are interleaved, the L2 cache is flushed before each launch; medians. Writes a document
+for each stage, DIR/scan_variants.<card>.json and DIR/reverse_scan_variants.<card>.json. Needs torch for CUDA,
+cuda-bindings, pydantic, nvcc and ninja. Exit codes: 0 all are timed, 2 could not run.
 """
 
 from __future__ import annotations
@@ -33,8 +34,11 @@ from loomgen.runtime.resident import upload
 from loomgen.runtime.tables import window_tables
 from tools.arguments import out_folder
 from tools.gpu_evidence import TORCH_VERSIONS
+from tools.running import exit_code
 
-STAGES = ("fwd_h", "dhu")
+TOPICS = {"fwd_h": "scan_variants", "dhu": "reverse_scan_variants"}
+"""The stages, and what their documents are called."""
+
 N_TOKENS = 16384
 SHAPES = (
     (1, 8, 16),
@@ -125,25 +129,31 @@ def measure(
     return {"row": row, "pass": stage, "kernel_ms": medians, "chosen": scan_variant(call)}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=out_folder, required=True)
-    parser.add_argument("--commit", required=True)
-    parser.add_argument("--stage", action="append", choices=STAGES, help="default: both; repeatable")
-    parser.add_argument("--variant", action="append", choices=SCAN_VARIANTS, help="default: all; repeatable")
-    options = parser.parse_args()
+def measure_stages(options: argparse.Namespace) -> bool:
+    """A document for each stage, once all of its shapes are measured."""
     card = first_card()
     kernels = DeviceKernels(0, CudaDriver(), CubinStore())
     timer = GpuTimer()
     variants = options.variant or SCAN_VARIANTS
-    rows = [measure(kernels, timer, stage, shape, variants) for stage in options.stage or STAGES for shape in SHAPES]
     command = command_of(["python", "-m", "tools.gpu_scan_variants"], sys.argv[1:])
-    write_evidence(
-        options.out, "scan_variants", card, rows, versions=TORCH_VERSIONS, commit=options.commit, command=command
-    )
-    for row in rows:
-        print(row["pass"], row["row"], row["kernel_ms"], row["chosen"])
-    return 0
+    for stage in options.stage or TOPICS:
+        rows = [measure(kernels, timer, stage, shape, variants) for shape in SHAPES]
+        write_evidence(
+            options.out, TOPICS[stage], card, rows, versions=TORCH_VERSIONS, commit=options.commit, command=command
+        )
+        for row in rows:
+            print(row["pass"], row["row"], row["kernel_ms"], row["chosen"])
+    return True
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=out_folder, required=True, help="folder for the documents")
+    parser.add_argument("--commit", required=True, help="the commit that runs, for the documents")
+    parser.add_argument("--stage", action="append", choices=list(TOPICS), help="default: both; repeatable")
+    parser.add_argument("--variant", action="append", choices=SCAN_VARIANTS, help="default: all; repeatable")
+    options = parser.parse_args(arguments)
+    return exit_code(lambda: measure_stages(options))
 
 
 if __name__ == "__main__":
