@@ -24,7 +24,6 @@ import torch
 from loomgen.bench.timing import spread
 from loomgen.errors import LoomgenError
 from loomgen.evidence import first_card, write_evidence
-from loomgen.ops.arguments import Arguments
 from loomgen.ops.device import DeviceForward
 from loomgen.ops.dispatch import FAMILY, GATES, SLACK, STAGES, TABLES
 from loomgen.registry import KernelEntry, Registry
@@ -37,7 +36,7 @@ from loomgen.runtime.kernels import DeviceKernels
 from loomgen.verify.op import CASES
 from tools.arguments import out_folder
 from tools.gpu_evidence import Row, built_versions, line
-from tools.operator_calls import Call, make_call
+from tools.operator_calls import make_call
 from tools.running import exit_code
 
 GPU = torch.device("cuda", 0)
@@ -97,25 +96,13 @@ def write_bundle(scratch: Path, bundle: Path) -> None:
 
 def first_call(bundle: Path) -> float:
     """Seconds from a running torch, with the inputs on the GPU, to the results of a first call with bundled cubins."""
-    given = arguments(make_call(CASES[0]).on(GPU))
+    given = make_call(CASES[0]).on(GPU).arguments()
     torch.cuda.synchronize()
     start = time.perf_counter()
     store = CubinStore(root=bundle, cache=bundle / "no cache", bundle=Bundle(bundle))
     DeviceForward(DeviceKernels(0, CudaDriver(), store)).run(given)
     torch.cuda.synchronize()
     return time.perf_counter() - start
-
-
-def arguments(call: Call) -> Arguments:
-    """What the operator makes of a call, lengths known to the host."""
-    given = call.tensors
-    q, k, v, beta = given["q"], given["k"], given["v"], given["beta"]
-    assert q is not None and k is not None and v is not None and beta is not None
-    return Arguments(
-        q=q, k=k, v=v, g=given["g"], beta=beta, scale=None, initial_state=given["initial_state"],
-        output_final_state=True, normalise=call.case.normalise, state_v_first=call.case.state_v_first,
-        cu_seqlens=given["cu_seqlens"], cu_seqlens_cpu=call.options["cu_seqlens_cpu"], chunk_indices=None,
-    )  # fmt: skip
 
 
 def timed_first_call(bundle: Path) -> float:

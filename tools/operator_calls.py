@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from loomgen.ops import chunk_gated_delta_rule
+from loomgen.ops.arguments import Arguments
 from loomgen.ops.dispatch import FAMILY
 from loomgen.runtime.cubins import CubinStore
 from loomgen.runtime.driver import CudaDriver
 from loomgen.runtime.kernels import DeviceKernels
 from loomgen.verify import same_bits
-from loomgen.verify.op import OpCase, op_inputs
+from loomgen.verify.op import OpCase, OpInputs, arguments_of, op_inputs
 
 EXACT_SCALE = 0.25
 
@@ -49,6 +50,12 @@ class Call:
         o, final = chunk_gated_delta_rule(**{**self.tensors, **self.options, **changes})
         assert final is not None
         return o, final
+
+    def arguments(self) -> Arguments:
+        """What the operator makes of it; the host knows the lengths where it is :meth:`on` a GPU."""
+        inputs = OpInputs(**self.tensors)  # type: ignore[arg-type]
+        made = arguments_of(self.case, inputs, cu_seqlens_cpu=self.options.get("cu_seqlens_cpu"))
+        return made._replace(scale=self.options.get("scale"))
 
     def on(self, device: torch.device) -> Call:
         host = self.tensors["cu_seqlens"]

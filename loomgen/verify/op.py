@@ -38,6 +38,7 @@ __all__ = [
     "OpCase",
     "OpInputs",
     "OpRow",
+    "arguments_of",
     "exact_results",
     "golden_gates",
     "golden_op",
@@ -176,18 +177,23 @@ def run_op(
     return o, final
 
 
-def run_on(library: Library, case: OpCase, inputs: OpInputs) -> tuple[Tensor, Tensor]:
-    """The same from the kernels of ``library``, differentiable; nothing is checked."""
-    call = Arguments(
-        inputs.q, inputs.k, inputs.v, inputs.g, inputs.beta, None, inputs.initial_state, True, case.normalise,
-        case.state_v_first, inputs.cu_seqlens, None, None, inputs.A_log, inputs.dt_bias, case.raw_steps is not None,
-        case.negative,
+def arguments_of(case: OpCase, inputs: OpInputs, *, cu_seqlens_cpu: Tensor | None = None) -> Arguments:
+    """What the operator makes of a call that asks for the final state."""
+    return Arguments(
+        inputs.q, inputs.k, inputs.v, inputs.g, inputs.beta, None, inputs.initial_state, output_final_state=True,
+        normalise=case.normalise, state_v_first=case.state_v_first, cu_seqlens=inputs.cu_seqlens,
+        cu_seqlens_cpu=cu_seqlens_cpu, chunk_indices=None, A_log=inputs.A_log, dt_bias=inputs.dt_bias,
+        sigmoid_of_beta=case.raw_steps is not None, allow_neg_eigval=case.negative,
     )  # fmt: skip
+
+
+def run_on(library: Library, case: OpCase, inputs: OpInputs) -> tuple[Tensor, Tensor]:
+    """``o`` and the final state from the kernels of ``library``, differentiable; nothing is checked."""
     runner = Runner(
         forward=lambda call, save: forward(call, case.lengths, library, save=save),
         backward=lambda call, _: backward(call, library),
     )
-    o, final = differentiable(runner, call, "minimal")
+    o, final = differentiable(runner, arguments_of(case, inputs), "minimal")
     assert final is not None
     return o, final
 

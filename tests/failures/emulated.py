@@ -16,7 +16,7 @@ from loomgen.ops.workspace import Save
 from loomgen.runtime.kernels import DeviceKernels
 from loomgen.verify import OpCase, same_bits, verify_op
 from loomgen.verify.machines import Call, Emulator, Results, make_call
-from loomgen.verify.op import OpInputs
+from loomgen.verify.op import OpInputs, arguments_of
 from loomgen.verify.op_gradients import with_gradients
 from tests.ops.emulating_driver import EmulatingDriver, parameter_sizes
 from tests.runtime.fake_cubins import NamesAsCubins
@@ -80,11 +80,7 @@ def _bounded(case: OpCase) -> Batch:
 
 
 def arguments(case: OpCase, inputs: OpInputs, *, on_device: bool = False) -> Arguments:
-    return Arguments(
-        inputs.q, inputs.k, inputs.v, inputs.g, inputs.beta, None, inputs.initial_state, True, case.normalise,
-        case.state_v_first, inputs.cu_seqlens, None if on_device else inputs.cu_seqlens, None, inputs.A_log,
-        inputs.dt_bias, case.raw_steps is not None, case.negative,
-    )  # fmt: skip
+    return arguments_of(case, inputs, cu_seqlens_cpu=None if on_device else inputs.cu_seqlens)
 
 
 __all__ = [

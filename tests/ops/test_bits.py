@@ -9,13 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from loomgen.ops.arguments import Arguments
 from loomgen.ops.dispatch import ScanVariant
 from loomgen.ops.forward import forward
 from loomgen.ops.library import emulated_library
 from loomgen.runtime.tables import window_tables
 from loomgen.verify import OpCase, same_bits
-from loomgen.verify.op import op_inputs
+from loomgen.verify.op import arguments_of, op_inputs
 from tests.ops.call import arguments, offsets, run, tokens
 
 SMALL = OpCase(name="small", lengths=(15, 65), heads=(1, 2), head_dim=64)
@@ -29,11 +28,7 @@ def equal(a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor]) -> bool:
 def test_scan_variants_agree(head_dim: int) -> None:
     case = replace(SMALL, head_dim=head_dim)
     inputs = op_inputs(case, 0)
-    of = Arguments(
-        q=inputs.q, k=inputs.k, v=inputs.v, g=inputs.g, beta=inputs.beta, initial_state=inputs.initial_state,
-        cu_seqlens=inputs.cu_seqlens, cu_seqlens_cpu=None, chunk_indices=None,
-        scale=None, output_final_state=True, normalise=True, state_v_first=False,
-    )  # fmt: skip
+    of = arguments_of(case, inputs)
     variants: tuple[ScanVariant, ...] = ("r32k2", "r32k1", "r64k1")
     first, *others = [forward(of, case.lengths, emulated_library(), variant=variant)[:2] for variant in variants]
     assert first[1] is not None and first[1].abs().max() > 0

@@ -20,7 +20,7 @@ from loomgen.ops.library import emulated_library
 from loomgen.ops.packed import call_sizes
 from loomgen.runtime.kernels import DeviceKernels
 from loomgen.verify import OpCase, same_bits
-from loomgen.verify.op import op_inputs
+from loomgen.verify.op import arguments_of, op_inputs
 from tests.ops.call import offsets
 from tests.ops.emulating_driver import EmulatingDriver, parameter_sizes
 from tests.runtime.fake_cubins import NamesAsCubins
@@ -28,23 +28,11 @@ from tests.runtime.fake_driver import FakeDriver
 
 SMALL = OpCase(name="small", lengths=(3, 5), heads=(1, 2), head_dim=64)
 RAW = replace(SMALL, raw_gates=torch.bfloat16, raw_steps=torch.bfloat16, negative=True)
-TENSORS = ("q", "k", "v", "g", "beta", "initial_state", "cu_seqlens", "A_log", "dt_bias")
 
 
 def arguments(case: OpCase = SMALL, **changes: Any) -> Arguments:
     inputs = op_inputs(case, 0)
-    given: dict[str, Any] = {
-        **{name: getattr(inputs, name) for name in TENSORS},
-        "scale": None,
-        "output_final_state": True,
-        "normalise": case.normalise,
-        "state_v_first": case.state_v_first,
-        "cu_seqlens_cpu": inputs.cu_seqlens,
-        "chunk_indices": None,
-        "sigmoid_of_beta": case.raw_steps is not None,
-        "allow_neg_eigval": case.negative,
-    }
-    return Arguments(**{**given, **changes})
+    return arguments_of(case, inputs, cu_seqlens_cpu=inputs.cu_seqlens)._replace(**changes)
 
 
 def changed(call: Arguments, **changes: Any) -> Arguments:

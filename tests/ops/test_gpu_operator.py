@@ -9,6 +9,7 @@ import torch
 
 from loomgen import golden
 from loomgen.bench.timing import Spread
+from loomgen.ops.arguments import Arguments
 from loomgen.verify import OpCase, same_bits
 from tools.gpu_evidence import Row, line
 from tools.gpu_operator import EXACT, host_time
@@ -29,6 +30,25 @@ def test_tensors_keep_their_strides_and_their_neighbours() -> None:
     assert q is not None and v is not None
     assert v.data_ptr() - q.data_ptr() == 2 * 64 * 2, "q, k and v lie in one buffer"
     assert moved({"g": None}, CPU) == {"g": None}
+
+
+@pytest.mark.parametrize("raw", [None, torch.bfloat16])
+def test_the_operator_s_arguments_are_those_of_the_call(
+    raw: torch.dtype | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = make_exact_call if raw is None else make_call
+    call = make(replace(SMALL, raw_gates=raw, raw_steps=raw, negative=raw is not None)).on(CPU)
+    seen: list[Arguments] = []
+
+    def run(arguments: Arguments, *_: object) -> tuple[torch.Tensor, torch.Tensor]:
+        seen.append(arguments)
+        return arguments.q, arguments.q
+
+    monkeypatch.setattr("loomgen.ops.chunk._run", run)
+    call.run()
+    for name, x in call.arguments()._asdict().items():
+        y = getattr(seen[0], name)
+        assert x is y or x == y, name
 
 
 @pytest.mark.parametrize("case", [replace(case, lengths=(9, 70)) for case in EXACT], ids=lambda case: case.name)
