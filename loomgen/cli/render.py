@@ -41,6 +41,10 @@ def render(
     for difference in differences:
         typer.echo(f"{'removed' if difference.expected is None else 'written'} {difference.path}")
     typer.echo(f"{len(expected)} files, {len(differences)} brought up to date")
+    if stage is not None:
+        typer.echo(
+            "the registries and the manifest speak of all stages: render without --stage to bring them up to date"
+        )
 
 
 def _render(project: Project, selection: Selection) -> dict[str, bytes]:

@@ -24,6 +24,7 @@ _COLUMNS = {
     "kernel": "kernel",
     "seed": "seed",
     "tensor": "tensor",
+    "exact_by": "exact by",
     "rel_l2": "relative L2",
     "bound": "bound",
     "bits": "bits as ordered",

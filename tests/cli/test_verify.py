@@ -16,7 +16,15 @@ from tests.cli.command import loomgen, use_kernels
 from tests.render.fakes import kernel
 
 ROW = VerifyRow(
-    stage="copy", kernel="copy__c64_f32__base", tensor="o", seed=1, rel_l2=1e-3, bound=5e-3, bits=True, ok=True
+    stage="copy",
+    kernel="copy__c64_f32__base",
+    tensor="o",
+    seed=1,
+    exact_by="golden",
+    rel_l2=1e-3,
+    bound=5e-3,
+    bits=True,
+    ok=True,
 )
 FAULT = EmulatorFault(
     FaultKind.RACE, kernel="copy__c64_f32__base", block=2, thread=33, line=40, statement="y[i] = x[i]", message="late"
@@ -44,7 +52,7 @@ def test_the_options_say_what_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert result.exit_code == 0, result.output
     assert calls == [((kernel("copy"),), "emulate", (0, 15), (1, 3), (0, 1), tmp_path, "sm_90a")]
     (line,) = (line for line in result.stdout.splitlines() if "copy__" in line)
-    assert line.split() == ["copy", "copy__c64_f32__base", "1", "o", "0.001", "0.005", "yes", "yes"]
+    assert line.split() == ["copy", "copy__c64_f32__base", "1", "o", "golden", "0.001", "0.005", "yes", "yes"]
 
 
 @pytest.mark.parametrize("changes", [{"rel_l2": 1e-2}, {"bits": False}, {"rel_l2": float("inf")}])

@@ -53,7 +53,7 @@ def test_every_kernel_is_within_its_bounds_for_its_own_dims_and_dtypes() -> None
     known = [each for each in KERNELS if each.name.stage in ORDER]
     rows = verified("interp", known)
     assert {row.kernel for row in rows} == {str(each.name) for each in known}
-    assert [row for row in rows if not row.ok] == []
+    assert [row for row in rows if not row.ok] == [] and {row.exact_by for row in rows} == {"golden"}
 
 
 def test_one_stage_alone_starts_from_the_rounded_results_of_those_before_it() -> None:
@@ -65,7 +65,7 @@ def test_a_stage_of_no_chain_is_compared_with_its_own_meaning() -> None:
     others = [each for each in KERNELS if each.name.stage not in ORDER]
     rows = verified("emulate", others)
     assert {row.kernel for row in rows} == {str(each.name) for each in others}
-    assert [row for row in rows if not row.ok] == []
+    assert [row for row in rows if not row.ok] == [] and {row.exact_by for row in rows} == {"its spec"}
     assert {row.bits for row in rows} == {True}
 
 
