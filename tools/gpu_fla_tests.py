@@ -105,6 +105,7 @@ def layer_row() -> TestRow:
 def write_found(options: argparse.Namespace, card: Card, found: Found) -> None:
     command = f"python -m tools.gpu_fla_tests --fla CHECKOUT --commit {options.commit}"
     command += f" -k {shlex.quote(options.k)}" if options.k else ""
+    command += "" if options.n == 1 else f" -n {options.n}"
     command += "" if options.minutes is None else f" --minutes {options.minutes:g}"
     write_evidence(
         options.out, "fla_tests", card, list(map(document_row, found.rows)),
