@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from loomgen import golden
+from loomgen.documents import write_document
 from loomgen.ops.dispatch import ACTIVATIONS, CHUNK, HEAD_DIMS, STEPS, CallShape, ScanVariant, select
 from loomgen.registry import KernelEntry, Registry
 from loomgen.runtime.bind import Value, bind
@@ -275,10 +276,8 @@ def smoke() -> dict[str, Any]:
 def measure(out: Path) -> bool:
     """Whether all checks hold."""
     document = smoke()
-    text = json.dumps(document, indent=2)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "gpu_smoke.json").write_text(text + "\n", encoding="utf-8")
-    print(text)
+    write_document(out / "gpu_smoke.json", document)
+    print(json.dumps(document, indent=2))
     return all(document["checks"].values())
 
 

@@ -40,10 +40,11 @@ def test_the_table_has_every_option_and_no_other(name: str) -> None:
     assert set(re.findall(r"--[a-z][a-z-]*", rows)) == options - UNNAMED
 
 
-def test_the_layout_names_every_package() -> None:
+def test_the_layout_names_every_package_and_module() -> None:
     packages = {path.parent.name for path in (ROOT / "loomgen").glob("*/__init__.py")}
+    modules = {path.stem for path in (ROOT / "loomgen").glob("[a-z]*.py")}
     rows = re.findall(r"^\| `loomgen/(.*?) \| ", section("Layout"), re.MULTILINE)
-    assert set(re.findall(r"\w+", " ".join(rows))) - {"include", "loom"} == packages
+    assert set(re.findall(r"\w+", " ".join(rows))) - {"include", "loom", "py"} == packages | modules
 
 
 FOLDERS = ("docs", "examples", "generated", "registry", "requirements", "specs", "tests", "tools")
