@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from textwrap import wrap
 
 from loomgen.ir import plan
@@ -19,8 +20,8 @@ _WIDTH = 117
 def description(kernel: KernelSpec) -> list[str]:
     """The kernel's name, what its spec says about it, and its tensors, line by line."""
     lines = [str(kernel.name)]
-    about = [part for line in kernel.about.strip("\n").splitlines() for part in _folded(_harmless(line))]
-    lines += ["", *about] if about else []
+    about = [_harmless(line) for line in kernel.about.strip("\n").splitlines()]
+    lines += ["", *_folded(about)] if any(about) else []
     return [*lines, "", *_tensors(kernel.program.tensors)]
 
 
@@ -37,9 +38,13 @@ def _harmless(line: str) -> str:
     return line.rstrip().rstrip("\\").rstrip()
 
 
-def _folded(line: str) -> list[str]:
-    margin = line[: len(line) - len(line.lstrip())]
-    return wrap(line, _WIDTH, subsequent_indent=margin) or [""]
+def _folded(lines: Sequence[str]) -> Iterator[str]:
+    """Lines that fit. Those at the margin are running text; one that is indented, such as an equation, begins a line of
+    its own."""
+    for is_text, group in groupby(lines, lambda line: line != "" and not line[0].isspace()):
+        for line in [" ".join(group)] if is_text else group:
+            margin = line[: len(line) - len(line.lstrip())]
+            yield from wrap(line, _WIDTH, subsequent_indent=margin) or [""]
 
 
 def _tensors(tensors: tuple[Tensor, ...]) -> Iterator[str]:

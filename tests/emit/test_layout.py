@@ -37,6 +37,20 @@ def test_the_top_says_what_the_kernel_computes_and_on_what() -> None:
     ]
 
 
+def test_running_text_is_folded_as_one_and_what_is_indented_stays_by_itself() -> None:
+    about = "It is\nwide " + "and wide " * 14 + "\nand ends:\n    y = x\n    z = y\n\nThen\nmore.\n"
+    lines = description(replace(kernel(), about=about))
+    first = lines.index("It is wide " + "and wide " * 11 + "and")
+    assert lines[first + 1 : first + 7] == [
+        "wide and wide and wide and ends:",
+        "    y = x",
+        "    z = y",
+        "",
+        "Then more.",
+        "",
+    ]
+
+
 def test_a_wide_line_of_the_text_is_folded_with_its_margin() -> None:
     about = "  " + "word " * 30
     lines = description(replace(kernel(), about=about))

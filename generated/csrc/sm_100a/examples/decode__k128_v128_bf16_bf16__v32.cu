@@ -6,8 +6,8 @@
 //
 // One token a sequence through the gated delta rule, the state of each sequence in its slot of a pool:
 //     S <- e^g S,   x = beta (v - S k),   S <- S + x k^T,   o = S q
-// with q and k normalised, g = -e^A_log softplus(a + dt_bias) and beta = sigmoid(b). Slot 0 and negative ones stand
-// for a padded row: its output is zero and the pool untouched.
+// with q and k normalised, g = -e^A_log softplus(a + dt_bias) and beta = sigmoid(b). Slot 0 and negative ones stand for
+// a padded row: its output is zero and the pool untouched.
 //
 //   in     qkv      bf16[N, QKV]           a row is q | k | v of all heads; rows contiguous
 //   in     a        bf16[N, HV]

@@ -6,8 +6,8 @@
 //
 // A linear layer over packed tokens with one scale a token, as quantised activations have it:
 //     out_ti = s_t sum_k a_tk w_ik.
-// A block does one chunk of tokens and NB outputs; its accumulator stays in registers while the sum goes on, KB
-// inputs at a time.
+// A block does one chunk of tokens and NB outputs; its accumulator stays in registers while the sum goes on, KB inputs
+// at a time.
 //
 //   in   a    bf16[T, IN]
 //   in   w    bf16[OUT, IN]

@@ -5,10 +5,8 @@
 // fwd_h__c64_k128_v128_bf16__r64k1
 //
 // The state scan of the chunked gated delta rule. The state S (values by keys) enters a chunk, is stored as h, and
-// leaves
-// it updated by the chunk's keys k and corrected values n ("v_new"). x_i is what token i would write if it were alone
-// in
-// the chunk, and A, the inverse that `wy` makes, settles what the tokens before it have already written:
+// leaves it updated by the chunk's keys k and corrected values n ("v_new"). x_i is what token i would write if it were
+// alone in the chunk, and A, the inverse that `wy` makes, settles what the tokens before it have already written:
 //     x_i = beta_i (v_i - 2^(g_i) S k_i),   n_j = sum_i A_ji x_i,   S <- 2^(g_C) S + sum_j 2^(g_C - g_j) n_j k_j^T.
 //
 //   in   kn     bf16[T, H, K]       keys

@@ -7,8 +7,7 @@
 // The WY representation of a chunk's updates, from the inverse A of `wy`:
 //     u = A (beta v),   w = A (beta 2^g k).
 // A state S becomes 2^(g_C) S + sum_i 2^(g_C - g_i) (u_i - S w_i) k_i^T: where the scan needs only that sum's terms,
-// and
-// makes them from A, whoever needs the map itself, to compose segments or to differentiate it, needs u and w.
+// and makes them from A, whoever needs the map itself, to compose segments or to differentiate it, needs u and w.
 //
 //   in   kn    f16[T, H, K]    keys
 //   in   v     f16[T, HV, V]   values; rows contiguous

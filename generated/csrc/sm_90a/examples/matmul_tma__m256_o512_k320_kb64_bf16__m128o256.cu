@@ -4,8 +4,8 @@
 //
 // matmul_tma__m256_o512_k320_kb64_bf16__m128o256
 //
-// A matrix product on Hopper, out = a b^T, by two roles: one warpgroup asks the copy hardware for boxes of a and b,
-// the others multiply them from shared memory,
+// A matrix product on Hopper, out = a b^T, by two roles: one warpgroup asks the copy hardware for boxes of a and b, the
+// others multiply them from shared memory,
 //     out_io = sum_k a_ik b_ok.
 // A block does MB rows and OB columns of out, KB of the summed index at a time.
 //

@@ -4,8 +4,8 @@
 //
 // ssd_chunk__c64_k64_v64_bf16__base
 //
-// Gated linear attention ("SSD") over packed sequences, chunk by chunk. The state S (values by keys) decays by a
-// scalar a_t in a step and takes up an outer product; the output reads it:
+// Gated linear attention ("SSD") over packed sequences, chunk by chunk. The state S (values by keys) decays by a scalar
+// a_t in a step and takes up an outer product; the output reads it:
 //     S_t = a_t S_{t-1} + x_t b_t^T,   y_t = S_t c_t.
 // With g_i the sum of log2(a) over a chunk up to i and S the state that enters the chunk:
 //     y_i = 2^(g_i) S c_i + sum_{j <= i} 2^(g_i - g_j) (c_i . b_j) x_j,

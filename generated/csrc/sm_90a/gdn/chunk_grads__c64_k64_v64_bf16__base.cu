@@ -5,11 +5,9 @@
 // chunk_grads__c64_k64_v64_bf16__base
 //
 // All gradients of a chunk, from the state h that enters it, the gradient dh of the state that leaves it, and the
-// gradient
-// dx of the values that its tokens would write alone; chunks are independent of one another. A block takes a key head
-// and
-// goes through its value heads in order, so that the sums over them have one order.
-// With n = v_new, D_ij = 2^(g_i - g_j) for j <= i and gates g in log2 units:
+// gradient dx of the values that its tokens would write alone; chunks are independent of one another. A block takes a
+// key head and goes through its value heads in order, so that the sums over them have one order. With n = v_new, D_ij =
+// 2^(g_i - g_j) for j <= i and gates g in log2 units:
 //     B = scale D o (do n^T),   E = -D o (dx n^T) below the diagonal
 //     q'_i = scale 2^(g_i) h^T do_i + sum_j B_ij k_j                     dq = sum of q'
 //     w'_i = -2^(g_i) h^T dx_i + sum_j E_ij k_j                          dk = sum of beta w' + z'
