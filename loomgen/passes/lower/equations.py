@@ -13,7 +13,7 @@ from loomgen.passes.lower.names import Naming
 
 def equations(ops: tuple[PlanOp, ...], naming: Naming) -> dict[int, tuple[str, ...]]:
     """Comment lines by the number of the operation in its block; none for a statement of a single operation, which its
-    own text explains, unless it only completes what the statement began earlier.
+    own text explains, unless it only completes what the statement began earlier or goes on in another value's array.
     """
     found: dict[int, tuple[str, ...]] = {}
     run: dict[int, tuple[str, ...]] = {}
@@ -30,12 +30,17 @@ def equations(ops: tuple[PlanOp, ...], naming: Naming) -> dict[int, tuple[str, .
 
 
 def _worth_saying(run: dict[int, tuple[str, ...]], ops: tuple[PlanOp, ...]) -> dict[int, tuple[str, ...]]:
-    return run if len(run) > 1 or any(_completes_rows(ops[at]) for at in run) else {}
+    return run if len(run) > 1 or any(_completes_rows(ops[at]) or _goes_on(ops[at]) for at in run) else {}
 
 
 def _completes_rows(op: PlanOp) -> bool:
     """Numbers of rows are completed apart from their reduction (`passes.gather_exchanges`)."""
     return isinstance(op, plan.ExchangeRead) and isinstance(op.dst, RowTile)
+
+
+def _goes_on(op: PlanOp) -> bool:
+    """A product is added where an earlier value stands, under that one's name (`passes.storage`)."""
+    return isinstance(op, plan.Mma) and op.seeded and op.acc.name != op.text.partition("[")[0]
 
 
 def _equation(op: PlanOp, naming: Naming) -> tuple[str, ...]:

@@ -416,6 +416,7 @@ chunk_grads__c64_k128_v128_bf16__base(
         }
 
         /// w1[i,d] = w0[i,d] + E[i,j] @ kc[j,d]
+        // w0[i,d] += E[i,j] @ kc[j,d]
         LOOM_UNROLL
         for (int step = 0; step < 4; ++step) {
             LOOM_UNROLL
@@ -562,6 +563,7 @@ chunk_grads__c64_k128_v128_bf16__base(
         }
 
         /// q1[i,d] = q0[i,d] + B[i,j] @ kc[j,d]
+        // q0[i,d] += B[i,j] @ kc[j,d]
         LOOM_UNROLL
         for (int step = 0; step < 4; ++step) {
             LOOM_UNROLL

@@ -178,6 +178,7 @@ fwd_o__c64_k128_v128_f16__base(
     /// both[i,e] = acc[i,e] + P[i,j] @ vn[e,j]
     cp_async_wait<0>();  // write vn -> read vn
     sync_block();  // write vn -> read vn
+    // acc[i,e] += P[i,j] @ vn[e,j]
     LOOM_UNROLL
     for (int step = 0; step < 4; ++step) {
         LOOM_UNROLL
