@@ -15,7 +15,6 @@ from loomgen.cli.options import JsonOption
 from loomgen.cli.output import progress
 from loomgen.documents import NotWritable, require_writable, write_document
 from loomgen.errors import LoomgenError
-from loomgen.evidence import command_of, commit_of
 
 if TYPE_CHECKING:
     from loomgen.bench.evidence import Run
@@ -72,6 +71,7 @@ def bench(
     from loomgen.bench.session import Request
     from loomgen.bench.table import table
     from loomgen.bench.workloads import Pass, Suite
+    from loomgen.evidence import command_of, commit_of
 
     request = Request(
         peers=tuple(peer or ()),

@@ -102,11 +102,11 @@ def gradients(
     """The gradients of DIFFERENTIABLE, None where they are not ``needed`` or zero."""
     if do is None and dht is None:
         return (None,) * len(DIFFERENTIABLE)
-    refuse_batched(do, dht)
     if torch.is_grad_enabled():
         with torch.no_grad():
             found_once = gradients(ctx, do, dht, needed, run)
         return without_second_derivative(found_once)
+    refuse_batched(do, dht)
     *of_inputs, of_state, of_A, of_bias = needed
     v, g, beta, state, cu_seqlens, cu_seqlens_cpu, A_log, dt_bias, saved = ctx.saved_tensors
     normalise, state_v_first, allow_neg_eigval, save = ctx.flags

@@ -28,7 +28,6 @@ EMULATE = "emulate"
 _CUDA = "cuda"
 BACKENDS = (_CUDA, EMULATE, *(f"{EMULATE}:{target.name}" for target in TARGETS))
 
-
 _DEFAULTS = EmulatorOptions()
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from loomgen.interp import Mode
 from loomgen.ir.kernel import KernelSpec
-from loomgen.ops.library import OPERATOR_ARCH, registry_of
+from loomgen.ops.library import any_registry
 from loomgen.passes.pipeline import LoweredKernel, lower
 from loomgen.registry import Registry
 from loomgen.registry.model import KernelEntry
@@ -22,7 +22,7 @@ class InterpretedLibrary:
 
     kernels: Mapping[str, KernelSpec]
     mode: Mode
-    registry: Registry = field(default_factory=lambda: registry_of(OPERATOR_ARCH))
+    registry: Registry = field(default_factory=any_registry)
     _lowered: dict[str, LoweredKernel] = field(default_factory=dict, repr=False)
 
     @classmethod

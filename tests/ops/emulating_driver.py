@@ -18,9 +18,8 @@ from loomgen.registry import ArgumentEntry, KernelEntry, StrideSource
 from loomgen.runtime.bind import Value
 from loomgen.runtime.dtypes import TORCH_DTYPES
 from tests.runtime.fake_driver import FakeDriver
-from tests.runtime.tensors import is_pointer, shape_of, sizes_of
+from tests.runtime.tensors import FORMATS, is_pointer, shape_of, sizes_of
 
-_FORMATS = {"i32": "<i", "i64": "<q", "f32": "<f", "bool": "<?"}
 BLACKWELL = (10, 0)
 
 
@@ -64,7 +63,7 @@ class EmulatingDriver(FakeDriver):
 
     def _values(self, kernel: KernelEntry, parameters: tuple[bytes, ...]) -> dict[str, Value]:
         numbers = {
-            argument.name: struct.unpack("<Q" if is_pointer(argument) else _FORMATS[argument.dtype], value)[0]
+            argument.name: struct.unpack("<Q" if is_pointer(argument) else FORMATS[argument.dtype], value)[0]
             for argument, value in zip(kernel.arguments, parameters, strict=True)
         }
         strides = {

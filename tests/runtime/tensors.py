@@ -13,20 +13,13 @@ from torch import Tensor
 
 from loomgen.registry import ArgumentEntry, BoxEntry, KernelEntry, StrideSource
 from loomgen.runtime.bind import Value
+from loomgen.runtime.dtypes import TORCH_DTYPES
 
 SIZES = {"NB": 2, "NS": 2, "NR": 3, "R": 7, "T": 5, "N": 2, "NC": 3, "H": 2, "HV": 4, "SLOTS": 6, "QKV": 256}
 SCALARS: dict[str, Value] = {"scale": 0.25, "eps": 1e-6, "normalise": True, "silu": False, "largest_step": 2.0}
 
-_DTYPES = {
-    "f32": torch.float32,
-    "bf16": torch.bfloat16,
-    "f16": torch.float16,
-    "i32": torch.int32,
-    "i64": torch.int64,
-    "bool": torch.bool,
-}
 _C_TYPES: dict[str, Any] = {"i32": ctypes.c_int32, "i64": ctypes.c_int64, "f32": ctypes.c_float, "bool": ctypes.c_bool}
-_FORMATS = {"i32": "<i", "i64": "<q", "f32": "<f", "bool": "<?"}
+FORMATS = {"i32": "<i", "i64": "<q", "f32": "<f", "bool": "<?"}
 
 
 def is_pointer(argument: ArgumentEntry) -> bool:
@@ -42,7 +35,7 @@ def shape_of(argument: ArgumentEntry, sizes: Mapping[str, int] = SIZES) -> list[
 def tensors_for(*kernels: KernelEntry, sizes: Mapping[str, int] = SIZES) -> dict[str, Value]:
     """A tensor for each pointer and a number for each scalar and dim of the kernels, by name."""
     pointers = {a.tensor: a for kernel in kernels for a in kernel.arguments if a.tensor is not None}
-    made = {name: torch.zeros(shape_of(a, sizes), dtype=_DTYPES[a.dtype]) for name, a in pointers.items()}
+    made = {name: torch.zeros(shape_of(a, sizes), dtype=TORCH_DTYPES[a.dtype]) for name, a in pointers.items()}
     dims = {a.name: sizes[a.name] for kernel in kernels for a in kernel.arguments if a.kind == "dim"}
     grids = {extent: sizes[extent] for kernel in kernels for extent in kernel.launch.grid if isinstance(extent, str)}
     return {**SCALARS, **grids, **dims, **made}
@@ -59,7 +52,7 @@ def _bytes(argument: ArgumentEntry, given: Mapping[str, Value]) -> bytes:
         return struct.pack("<Q", tensor.data_ptr() if isinstance(tensor, Tensor) else 0)
     if isinstance(argument.source, BoxEntry):
         return _map_bytes(argument, argument.source, given)
-    return struct.pack(_FORMATS[argument.dtype], _number(argument, given))
+    return struct.pack(FORMATS[argument.dtype], _number(argument, given))
 
 
 def _map_bytes(argument: ArgumentEntry, box: BoxEntry, given: Mapping[str, Value]) -> bytes:
